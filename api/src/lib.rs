@@ -1,0 +1,1 @@
+//! The control API: types, routes and client.

@@ -1,0 +1,1 @@
+//! The decision: pure code that picks sites, links and servers.

@@ -1,0 +1,1 @@
+//! Benchmarks beside peers in the same run.

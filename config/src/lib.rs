@@ -1,0 +1,1 @@
+//! The config file: its exact form, its check and its compilation into policy.

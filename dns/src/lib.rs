@@ -1,0 +1,1 @@
+//! Sans-IO authoritative DNS: wire, zone files, zone tree and respond().

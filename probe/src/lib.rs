@@ -1,0 +1,1 @@
+//! Health checks: one file a kind, and the runner.

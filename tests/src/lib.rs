@@ -1,0 +1,1 @@
+//! Whole-system cases: the built program, driven from outside.
