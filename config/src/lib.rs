@@ -1,1 +1,3 @@
 //! The config file: its exact form, its check and its compilation into policy.
+
+pub mod tables;
