@@ -1,0 +1,16 @@
+//! What travels over the API. Times are seconds: `*_unix` since 1970, `*_s` a length.
+
+mod error;
+mod explain;
+mod force;
+mod state;
+mod tables;
+
+pub use error::{ApiError, Problem};
+pub use explain::{DiceUsed, Dropped, ExplainQuery, Explained, StepTaken};
+pub use force::{ForceAction, ForceRequest, ForceResult, ForcedEntry, LoadReport, LoadResult};
+pub use state::{
+    CheckStatus, ChecksSummary, ConfigStatus, Degraded, LoadNow, MemberStatus, ReloadResult, ServiceStatus,
+    ServicesQuery, ServicesSummary, Status, TableStatus, Version,
+};
+pub use tables::{LookupQuery, TableHit, TableLookup};
