@@ -1,38 +1,8 @@
 //! Tables as ranges: what a table says before it is merged with the others.
 
-/// An address as a number: `u32` for IPv4, `u128` for IPv6.
-pub trait Address: Copy + Ord + std::fmt::Debug + std::hash::Hash + Default {
-    /// Bits of an address.
-    const BITS: u8;
-    /// The last address of the family.
-    const MAX: Self;
-    /// The number, widened.
-    fn to_u128(self) -> u128;
-    /// The number, cut to this family.
-    fn from_u128(value: u128) -> Self;
-}
+use std::net::IpAddr;
 
-impl Address for u32 {
-    const BITS: u8 = 32;
-    const MAX: Self = Self::MAX;
-    fn to_u128(self) -> u128 {
-        u128::from(self)
-    }
-    fn from_u128(value: u128) -> Self {
-        value as Self
-    }
-}
-
-impl Address for u128 {
-    const BITS: u8 = 128;
-    const MAX: Self = Self::MAX;
-    fn to_u128(self) -> u128 {
-        self
-    }
-    fn from_u128(value: u128) -> Self {
-        value
-    }
-}
+use super::address::{Address, Number, number};
 
 /// A range with a value, both ends inclusive. Value 0 means "nothing known".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,32 +24,34 @@ pub struct Runs {
     pub v6: Vec<Run<u128>>,
 }
 
-/// One line of a source table, before precedence is settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry<A> {
-    /// The first address.
-    pub first: A,
-    /// The last address.
-    pub last: A,
-    /// A stronger layer has a smaller number and wins before length (R9).
-    pub layer: u8,
-    /// Whether this is a `!` line: it makes the item's lines unsaid here (R9).
-    pub exclude: bool,
-    /// What the line speaks of: an operator.
-    pub item: u32,
-    /// Which file, by the caller's numbering.
-    pub source: u32,
-    /// Line in the file, from 1.
-    pub line: u32,
+impl Runs {
+    /// The value at an address, by binary search: for `explain` and tools, not for queries.
+    pub fn value(&self, addr: IpAddr) -> u32 {
+        match number(addr) {
+            Number::V4(addr) => value_at(&self.v4, addr),
+            Number::V6(addr) => value_at(&self.v6, addr),
+        }
+    }
 }
 
-/// Lines of a table in any order.
-#[derive(Clone, Debug, Default)]
-pub struct Entries {
-    /// IPv4.
-    pub v4: Vec<Entry<u32>>,
-    /// IPv6.
-    pub v6: Vec<Entry<u128>>,
+fn value_at<A: Address>(runs: &[Run<A>], addr: A) -> u32 {
+    let after = runs.partition_point(|run| run.first <= addr);
+    match after.checked_sub(1).and_then(|at| runs.get(at)) {
+        Some(run) if addr <= run.last => run.value,
+        Some(_) | None => 0,
+    }
+}
+
+/// Adds a range behind all others; grows the last one instead when it is its continuation. Value 0 adds nothing.
+pub fn push_run<A: Address>(runs: &mut Vec<Run<A>>, run: Run<A>) {
+    if run.value == 0 {
+        return;
+    }
+    debug_assert!(run.first <= run.last && runs.last().is_none_or(|last| last.last < run.first));
+    match runs.last_mut() {
+        Some(last) if last.value == run.value && last.last.next() == Some(run.first) => last.last = run.last,
+        Some(_) | None => runs.push(run),
+    }
 }
 
 /// Ranges whose values are ids of interned sets.
