@@ -1,0 +1,56 @@
+# What people and CI run. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo build test lint bench isp-tables install-tools
+
+# more arguments for the program behind a target: make isp-tables ARGS=--check
+ARGS ?=
+
+say = @printf '\n== %s\n' "$(1)"
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+demo: ## three sites on this machine's loopback, with commands to try; Ctrl-C ends it
+	@scripts/setup.sh demo
+	cargo build --release --bin portolan
+	@exec target/release/portolan demo $(ARGS)
+
+build: ## the program, target/release/portolan
+	@scripts/setup.sh build
+	cargo build --release --bin portolan
+
+test: ## everything that must hold: formatting, lints, ISP tables, systemd unit, all tests
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory lint
+	$(call say,ISP tables: generator and data)
+	python3 -m unittest discover -q -s isp-tables
+	$(call say,programs that the whole-system tests drive)
+	cargo build --workspace
+	$(call say,tests)
+	cargo test --workspace
+
+lint: ## formatting, clippy, shell scripts' syntax, systemd unit
+	@scripts/setup.sh build
+	$(call say,formatting)
+	cargo fmt --all --check
+	$(call say,clippy)
+	cargo clippy --workspace --all-targets -- -D warnings
+	$(call say,shell scripts and the systemd unit)
+	bash -n scripts/setup.sh deploy/verify.sh .ci/run
+	deploy/verify.sh
+
+# Instruction counts need the runner of the library's very version, kept beside the build.
+bench: export GUNGRAUN_RUNNER := $(CURDIR)/target/tools/bin/gungraun-runner
+bench: ## compare with Knot, NSD, gdnsd, PowerDNS and the kernel's floor, in one run
+	@scripts/setup.sh bench
+	cargo build --release --bin portolan
+	cargo run --release -p portolan-bench -- $(ARGS)
+
+isp-tables: ## derive the ISP tables anew from the pinned source; ARGS=--check only compares
+	@scripts/setup.sh isp
+	isp-tables/update.py $(ARGS)
+
+install-tools: ## install all that the targets above need
+	scripts/setup.sh test bench isp
