@@ -1,0 +1,98 @@
+//! Standard output, colours and exit codes.
+
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+
+/// Exit codes of every command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done, or the answer is yes.
+    Good = 0,
+    /// It failed, or the answer is no: a config with errors, an unknown target, a service without usable members.
+    Bad = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// No node answers at the socket.
+    Unreachable = 3,
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Colours, on a terminal only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Paint {
+    is_on: bool,
+}
+
+impl Paint {
+    /// No colours.
+    pub const OFF: Self = Self { is_on: false };
+
+    /// Colours when standard output is a terminal and `NO_COLOR` is not set.
+    #[must_use]
+    pub fn stdout() -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { is_on: wanted && std::io::stdout().is_terminal() }
+    }
+
+    /// Good: green.
+    #[must_use]
+    pub fn good(self, text: &str) -> String {
+        self.wrap("32", text)
+    }
+
+    /// To be looked at: yellow.
+    #[must_use]
+    pub fn warn(self, text: &str) -> String {
+        self.wrap("33", text)
+    }
+
+    /// Bad: red.
+    #[must_use]
+    pub fn bad(self, text: &str) -> String {
+        self.wrap("31", text)
+    }
+
+    /// A heading: bold.
+    #[must_use]
+    pub fn bold(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    /// Less important: dim.
+    #[must_use]
+    pub fn dim(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.is_on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Writes to standard output. A reader that went away (`| head`) is no error.
+pub fn write(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out
+        .write_all(text.as_bytes())
+        .and_then(|()| if text.ends_with('\n') || text.is_empty() { Ok(()) } else { out.write_all(b"\n") });
+    let _ = out.flush();
+}
+
+/// Writes to standard error.
+pub fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
+}
+
+/// Writes as JSON.
+pub fn write_json(value: &impl Serialize) {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => write(&text),
+        Err(error) => complain(&format!("error: {error}")),
+    }
+}

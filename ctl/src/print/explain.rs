@@ -1,0 +1,64 @@
+//! Decisions and table lookups.
+
+use crate::Paint;
+use portolan_api::{Explained, TableHit, TableLookup};
+
+/// A decision with its reasons, step by step.
+#[must_use]
+pub fn explained(it: &Explained, paint: Paint) -> String {
+    let mut text = format!(
+        "{} {}  {}\n",
+        paint.bold(&it.name),
+        it.rrtype,
+        paint.dim(&format!("asked by {}", it.client))
+    );
+    for hit in &it.tables {
+        text += &format!("  {}\n", hit_words(hit));
+    }
+    if let Some(service) = &it.service {
+        text += &format!("service {service}\n");
+    }
+    for (number, step) in it.steps.iter().enumerate() {
+        text += &format!("{:>3}. {:<11}{}\n", number + 1, step.step, step.text);
+        if !step.kept.is_empty() {
+            text += &format!("{:16}{} {}\n", "", paint.good("kept"), step.kept.join(", "));
+        }
+        for dropped in &step.dropped {
+            text += &format!(
+                "{:16}{} {} {}\n",
+                "",
+                paint.bad("out"),
+                dropped.member,
+                paint.dim(&format!("({})", dropped.why))
+            );
+        }
+    }
+    for mode in &it.degraded {
+        text += &format!("{} {mode}\n", paint.warn("degraded:"));
+    }
+    text += &format!("dice    entropy {} turn {}\n", it.dice.entropy, it.dice.turn);
+    text += &format!("answer  {}, ttl {}, scope /{}\n", paint.bold(&it.rcode), it.ttl, it.scope);
+    for record in &it.records {
+        text += &format!("  {record}\n");
+    }
+    text
+}
+
+/// What the tables say of an address.
+#[must_use]
+pub fn lookup(it: &TableLookup, paint: Paint) -> String {
+    let mut text = format!("{}\n", paint.bold(&it.address));
+    for hit in &it.hits {
+        text += &format!("  {}\n", hit_words(hit));
+    }
+    if it.hits.is_empty() {
+        text += "  no table knows this address\n";
+    }
+    text
+}
+
+fn hit_words(hit: &TableHit) -> String {
+    let prefix = hit.prefix.as_deref().map_or(String::new(), |prefix| format!("  {prefix}"));
+    let source = hit.source.as_deref().map_or(String::new(), |source| format!("  from {source}"));
+    format!("{:<5} {}{prefix}{source}  (the same over its /{})", hit.table, hit.value, hit.scope)
+}

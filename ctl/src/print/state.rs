@@ -1,0 +1,193 @@
+//! Status, services, checks and what commands did.
+
+use super::columns;
+use crate::Paint;
+use crate::time::{ago, length, until};
+use portolan_api::{
+    CheckStatus, ForceAction, ForceResult, ForcedEntry, MemberStatus, ReloadResult, ServiceStatus, Status,
+};
+
+/// The node in one look.
+#[must_use]
+pub fn status(status: &Status, paint: Paint) -> String {
+    let (services, checks) = (&status.services, &status.checks);
+    let mut text = format!(
+        "{} at {}, portolan {}, up {}\n",
+        paint.bold(&status.node),
+        status.site,
+        status.version,
+        length(status.uptime_s)
+    );
+    let reloads = match status.config.reloads {
+        0 => String::new(),
+        1 => ", 1 reload".into(),
+        n => format!(", {n} reloads"),
+    };
+    text +=
+        &format!("config    {}, loaded {}{reloads}\n", status.config.path, ago(status.config.loaded_unix));
+    if let Some(error) = &status.config.last_error {
+        text += &paint.bad(&format!("          the last reload was refused: {}", error.trim_end()));
+        text.push('\n');
+    }
+    let listen = if status.listen.is_empty() { "nowhere".into() } else { status.listen.join(", ") };
+    text += &format!("listen    {listen}\n");
+    text += &format!(
+        "services  {}: {} healthy, {} impaired, {} failed\n",
+        services.total,
+        services.healthy,
+        count(services.impaired, |text| paint.warn(text)),
+        count(services.failed, |text| paint.bad(text)),
+    );
+    text += &format!(
+        "checks    {}: {} up, {} down, {} unknown\n",
+        checks.total,
+        checks.up,
+        count(checks.down, |text| paint.bad(text)),
+        checks.unknown
+    );
+    if !status.tables.is_empty() {
+        let entries: u64 = status.tables.iter().map(|table| table.entries).sum();
+        let oldest = status.tables.iter().filter_map(|table| table.age_s).max();
+        let oldest = oldest.map_or(String::new(), |age| format!(", the oldest {} old", length(age)));
+        text += &format!("tables    {} with {entries} prefixes{oldest}\n", status.tables.len());
+    }
+    for (number, entry) in status.forced.iter().enumerate() {
+        let head = if number == 0 { "forced  " } else { "        " };
+        text += &format!("{head}  {}/{}: {}\n", entry.service, entry.member, forced_words(entry, paint));
+    }
+    for (number, mode) in status.degraded.iter().enumerate() {
+        let head = if number == 0 { "degraded" } else { "        " };
+        text += &format!("{head}  {}: {}\n", paint.warn(&mode.mode), mode.detail);
+    }
+    text
+}
+
+fn count(number: u32, paint: impl Fn(&str) -> String) -> String {
+    if number == 0 { "0".into() } else { paint(&number.to_string()) }
+}
+
+/// Services and their members.
+#[must_use]
+pub fn services(services: &[ServiceStatus], paint: Paint) -> String {
+    let mut text = String::new();
+    for service in services {
+        text +=
+            &format!("{}  {}\n", paint.bold(&service.name), by_state(&service.state, &service.state, paint));
+        let rows: Vec<[String; 5]> = service
+            .members
+            .iter()
+            .map(|member| {
+                let usable = if member.usable { "usable" } else { "out" };
+                let share = format!("tier {} weight {}{}", member.tier, member.weight, ramp(member));
+                [usable.into(), member.name.clone(), share, since(member), why(member)]
+            })
+            .collect();
+        let table = columns(&rows, |column, cell, usable| match column {
+            0 => by_state(usable, cell, paint),
+            _ => cell.to_owned(),
+        });
+        for line in table.lines() {
+            text += &format!("  {line}\n");
+        }
+    }
+    if services.is_empty() { "no services\n".into() } else { text }
+}
+
+fn ramp(member: &MemberStatus) -> String {
+    member.ramp_percent.map_or(String::new(), |percent| format!(" at {percent} %"))
+}
+
+fn since(member: &MemberStatus) -> String {
+    member
+        .since_unix
+        .map_or_else(|| member.state.clone(), |unix| format!("{} since {}", member.state, ago(unix)))
+}
+
+fn why(member: &MemberStatus) -> String {
+    let mut words = Vec::new();
+    if !member.usable {
+        words.push(member.why.clone());
+    }
+    if let Some(entry) = &member.forced {
+        words.push(forced_words(entry, Paint::OFF));
+    }
+    if !member.reason.is_empty() {
+        words.push(member.reason.clone());
+    }
+    words.join("; ")
+}
+
+fn forced_words(entry: &ForcedEntry, paint: Paint) -> String {
+    let what = match entry.action {
+        ForceAction::Drain => "draining",
+        ForceAction::Disable => "disabled",
+        ForceAction::Enable => "enabled",
+        ForceAction::Up => "forced up",
+        ForceAction::Down => "forced down",
+    };
+    let by = if entry.author.is_empty() { String::new() } else { format!(" by {}", entry.author) };
+    let reason = if entry.reason.is_empty() { String::new() } else { format!(" ({})", entry.reason) };
+    let end = entry.until_unix.map_or(String::new(), |unix| format!(", {}", until(unix)));
+    format!("{}{by} {}{reason}{end}", paint.warn(what), ago(entry.at_unix))
+}
+
+/// Health checks.
+#[must_use]
+pub fn checks(checks: &[CheckStatus], paint: Paint) -> String {
+    let rows: Vec<[String; 4]> = checks
+        .iter()
+        .map(|check| {
+            let since = check.since_unix.map_or(String::new(), |unix| format!("since {}", ago(unix)));
+            [check.state.clone(), check.name.clone(), since, check.reason.clone()]
+        })
+        .collect();
+    if rows.is_empty() {
+        return "no checks\n".into();
+    }
+    columns(
+        &rows,
+        |column, cell, state| if column == 0 { by_state(state, cell, paint) } else { cell.to_owned() },
+    )
+}
+
+fn by_state(state: &str, text: &str, paint: Paint) -> String {
+    match state {
+        "up" | "usable" | "healthy" => paint.good(text),
+        "down" | "out" | "failed" => paint.bad(text),
+        _ => paint.warn(text),
+    }
+}
+
+/// What a force did.
+#[must_use]
+pub fn forced(action: ForceAction, result: &ForceResult, paint: Paint) -> String {
+    let what = match action {
+        ForceAction::Drain => "draining",
+        ForceAction::Disable => "disabled",
+        ForceAction::Enable => "enabled",
+        ForceAction::Up => "forced up",
+        ForceAction::Down => "forced down",
+    };
+    let mut text = touched(what, &result.members);
+    for warning in &result.warnings {
+        text += &format!("{} {warning}\n", paint.warn("warning:"));
+    }
+    text
+}
+
+/// Which members a command touched.
+#[must_use]
+pub fn touched(what: &str, members: &[String]) -> String {
+    members.iter().map(|member| format!("{what}  {member}\n")).collect()
+}
+
+/// What a reload did.
+#[must_use]
+pub fn reloaded(result: &ReloadResult, paint: Paint) -> String {
+    let mut text = format!("reloaded in {} ms (generation {})\n", result.took_ms, result.generation);
+    for warning in &result.warnings {
+        let place = format!("{}:{}:{}", warning.file, warning.line, warning.column);
+        text += &format!("{} {place}: {}\n", paint.warn("warning:"), warning.message);
+    }
+    text
+}

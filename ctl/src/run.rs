@@ -1,0 +1,119 @@
+//! Does a command: ask the node, show the answer, say how it went.
+
+use crate::args::{Action, ForcedState, LoadArgs, Online, Reach};
+use crate::output::{Exit, Paint, complain, write, write_json};
+use crate::print;
+use portolan_api::{ClientError, ForceAction, ForceRequest, LoadReport, ServicesQuery};
+use serde::Serialize;
+
+/// Does an online command and returns its exit code.
+pub async fn run(command: &Online, reach: &Reach, json: bool) -> Exit {
+    finish(json, attempt(command, reach, json).await)
+}
+
+/// The exit code of an attempt; an error is shown first.
+pub fn finish(json: bool, result: Result<Exit, ClientError>) -> Exit {
+    let error = match result {
+        Ok(exit) => return exit,
+        Err(error) => error,
+    };
+    match &error {
+        ClientError::Refused(refused) if json => write_json(refused),
+        ClientError::Refused(_) | ClientError::Strange { .. } => complain(&format!("error: {error}")),
+        ClientError::Unreachable { .. } => complain(&format!(
+            "error: {error}\n  help: is the node running? its [api] table says where it listens; use --socket or PORTOLAN_SOCKET"
+        )),
+    }
+    match error {
+        ClientError::Unreachable { .. } => Exit::Unreachable,
+        ClientError::Refused(_) | ClientError::Strange { .. } => Exit::Bad,
+    }
+}
+
+async fn attempt(command: &Online, reach: &Reach, json: bool) -> Result<Exit, ClientError> {
+    let client = reach.client()?;
+    let paint = Paint::stdout();
+    Ok(match command {
+        Online::Status => {
+            let status = client.status().await?;
+            show(json, &status, || print::status(&status, paint));
+            if status.services.failed == 0 && status.config.last_error.is_none() {
+                Exit::Good
+            } else {
+                Exit::Bad
+            }
+        }
+        Online::Services { name } => {
+            let services = client.services(&ServicesQuery { name: name.clone() }).await?;
+            show(json, &services, || print::services(&services, paint));
+            if services.iter().any(|service| service.state == "failed") { Exit::Bad } else { Exit::Good }
+        }
+        Online::Checks => {
+            let checks = client.checks().await?;
+            show(json, &checks, || print::checks(&checks, paint));
+            if checks.iter().any(|check| check.state == "down") { Exit::Bad } else { Exit::Good }
+        }
+        Online::Drain(action) => force(&client, ForceAction::Drain, action, json).await?,
+        Online::Disable(action) => force(&client, ForceAction::Disable, action, json).await?,
+        Online::Enable(action) => force(&client, ForceAction::Enable, action, json).await?,
+        Online::Force { state: ForcedState::Up, action } => {
+            force(&client, ForceAction::Up, action, json).await?
+        }
+        Online::Force { state: ForcedState::Down, action } => {
+            force(&client, ForceAction::Down, action, json).await?
+        }
+        Online::Load(args) => {
+            let result = client.load(&report(args)).await?;
+            show(json, &result, || print::touched("reported", &result.members));
+            Exit::Good
+        }
+        Online::Reload => {
+            let result = client.reload().await?;
+            show(json, &result, || print::reloaded(&result, paint));
+            Exit::Good
+        }
+    })
+}
+
+async fn force(
+    client: &portolan_api::Client,
+    wanted: ForceAction,
+    action: &Action,
+    json: bool,
+) -> Result<Exit, ClientError> {
+    let request = ForceRequest {
+        target: action.target.clone(),
+        action: wanted,
+        author: action.author.clone().unwrap_or_else(login),
+        reason: action.reason.clone(),
+        ttl_s: action.ttl,
+    };
+    let result = client.force(&request).await?;
+    show(json, &result, || print::forced(wanted, &result, Paint::stdout()));
+    Ok(Exit::Good)
+}
+
+fn report(args: &LoadArgs) -> LoadReport {
+    LoadReport {
+        target: args.target.clone(),
+        share: args.share,
+        connections: args.connections,
+        bandwidth_bps: args.bandwidth,
+        bandwidth_max_bps: args.bandwidth_max,
+        response_us: args.response,
+        ttl_s: args.ttl,
+    }
+}
+
+/// Shows a value as JSON or as text.
+pub fn show(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) {
+    if json { write_json(value) } else { write(&text()) }
+}
+
+/// The login name, also behind sudo.
+fn login() -> String {
+    ["SUDO_USER", "USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        .unwrap_or_else(|| "unknown".into())
+}
