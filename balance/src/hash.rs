@@ -24,7 +24,9 @@ pub fn key(seed: u64, value: u128) -> u64 {
 /// Hash of bytes (FNV-1a, then mixed): names and payloads, not for hostile input.
 #[must_use]
 pub fn bytes(seed: u64, bytes: &[u8]) -> u64 {
-    let fnv = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let fnv = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     mix(seed, fnv)
 }
 
@@ -63,7 +65,7 @@ fn minus_log2(x: u64) -> u64 {
     let slot = (mantissa >> 55 & 0xff) as usize;
     let rest = mantissa >> 23 & 0xffff_ffff; // position between two slots
     let (low, high) = (u64::from(LOG2[slot]), u64::from(LOG2[slot + 1]));
-    let log = low + ((high - low) * rest >> 32);
+    let log = low + (((high - low) * rest) >> 32);
     // log2(x) = 63 - zeros + log/2^32
     ((u64::from(zeros) + 1) << 32).saturating_sub(log)
 }

@@ -31,7 +31,9 @@ pub(super) fn bandwidth(draw: &Draw<'_>, set: &CandidateSet, picks: &mut Vec<Can
         let free = if known { draw.load(id).bandwidth_free_bps() / 1000 } else { 1 };
         free.saturating_mul(u64::from(draw.weight(id)))
     };
-    let total = |left: &CandidateSet, known: bool| left.iter().fold(0_u64, |sum, id| sum.saturating_add(share(id, known)));
+    let total = |left: &CandidateSet, known: bool| {
+        left.iter().fold(0_u64, |sum, id| sum.saturating_add(share(id, known)))
+    };
     let mut left = *set;
     let mut entropy = draw.dice.entropy;
     while picks.len() < draw.answers && !left.is_empty() {

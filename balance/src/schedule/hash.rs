@@ -7,7 +7,13 @@ use crate::hash::{bytes, key, mix};
 use crate::set::{CandidateId, CandidateSet};
 use std::net::IpAddr;
 
-pub(super) fn by_source(draw: &Draw<'_>, set: &CandidateSet, v4: u8, v6: u8, picks: &mut Vec<CandidateId>) -> u8 {
+pub(super) fn by_source(
+    draw: &Draw<'_>,
+    set: &CandidateSet,
+    v4: u8,
+    v6: u8,
+    picks: &mut Vec<CandidateId>,
+) -> u8 {
     let (prefix, length) = draw.ask.client.cut(v4, v6);
     take(draw, set, key(draw.policy.seed, prefix), picks);
     length

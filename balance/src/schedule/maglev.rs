@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::set::{CandidateId, CandidateSet};
 
 /// Slots: a prime, well above 100 slots for each of 256 candidates.
-pub const SLOTS: usize = 65_537;
+const SLOTS: usize = 65_537;
 
 /// The lookup table.
 #[derive(Debug)]
@@ -81,7 +81,9 @@ pub(super) fn pick(draw: &Draw<'_>, set: &CandidateSet, picks: &mut Vec<Candidat
         && draw.answers == 1
     {
         let hash = key(draw.policy.seed, address);
-        let found = (0..TRIES).map(|n| table.at(if n == 0 { hash } else { mix(hash, n) })).find(|&id| set.contains(id));
+        let found = (0..TRIES)
+            .map(|n| table.at(if n == 0 { hash } else { mix(hash, n) }))
+            .find(|&id| set.contains(id));
         picks.extend(found);
     }
     if picks.is_empty() {

@@ -181,7 +181,9 @@ pub(crate) fn pick(
         (None, Scheduler::SourceHash { v4, v6 }) => hash::by_source(&draw, set, v4, v6, picks),
         (None, Scheduler::SourcePortHash) => hash::by_source_and_port(&draw, set, picks),
         (None, Scheduler::DestinationHash) => hash::by_destination(&draw, set, picks),
-        (None, Scheduler::UdpPayloadHash { offset, length }) => hash::by_payload(&draw, set, offset, length, picks),
+        (None, Scheduler::UdpPayloadHash { offset, length }) => {
+            hash::by_payload(&draw, set, offset, length, picks)
+        }
         (None, Scheduler::Maglev) => maglev::pick(&draw, set, picks),
         (None, Scheduler::LeastConnections) => dynamic::least_connections(&draw, set, false, picks),
         (None, Scheduler::WeightedLeastConnections) => dynamic::least_connections(&draw, set, true, picks),

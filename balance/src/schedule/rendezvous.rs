@@ -10,7 +10,8 @@ pub(super) fn pick(draw: &Draw<'_>, set: &CandidateSet, prefix: u128, picks: &mu
     let client = hash::key(draw.policy.seed, prefix);
     let mut left = *set;
     while picks.len() < draw.answers {
-        let best = left.iter().min_by_key(|&id| (hash::rendezvous_score(client, draw.key(id), draw.weight(id)), id));
+        let best =
+            left.iter().min_by_key(|&id| (hash::rendezvous_score(client, draw.key(id), draw.weight(id)), id));
         let Some(best) = best else { return };
         picks.push(best);
         left.remove(best);

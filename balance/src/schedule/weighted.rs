@@ -61,21 +61,35 @@ fn at(draw: &Draw<'_>, set: &CandidateSet, mut spot: u64) -> Option<CandidateId>
     None
 }
 
-/// A number near `total` / golden ratio that shares no divisor with it.
-fn stride(total: u64) -> u64 {
-    let mut stride = (total as f64 * 0.618_033_988_749_894_9) as u64;
-    loop {
-        stride = stride.max(1);
-        if gcd(stride, total) == 1 {
-            return stride;
+/// Totals up to this have a ready stride near the golden ratio.
+const READY: usize = 1024;
+
+/// By total: a number near `total` / golden ratio that shares no divisor with it.
+const STRIDES: [u16; READY + 1] = strides();
+
+const fn strides() -> [u16; READY + 1] {
+    let mut table = [1; READY + 1];
+    let mut total = 2;
+    while total <= READY {
+        let mut stride = total * 618 / 1000;
+        while stride > 1 && gcd(stride, total) != 1 {
+            stride -= 1;
         }
-        stride -= 1;
+        table[total] = if stride == 0 { 1 } else { stride as u16 };
+        total += 1;
     }
+    table
 }
 
-fn gcd(mut a: u64, mut b: u64) -> u64 {
+const fn gcd(mut a: usize, mut b: usize) -> usize {
     while b != 0 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+/// Shares no divisor with any `total` (at most 2^32 - 2^16), so that every spot comes once in `total` turns.
+fn stride(total: u64) -> u64 {
+    const PRIME: u64 = 4_294_967_291;
+    STRIDES.get(total as usize).map_or(PRIME, |&stride| u64::from(stride))
 }
