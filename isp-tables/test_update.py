@@ -210,6 +210,15 @@ class Command(Workplace):
                 self.assertIn(wanted, said)
 
 
+    def test_help_shows_examples(self):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), self.assertRaises(SystemExit) as end:
+            update.main(["--help"])
+        self.assertEqual(end.exception.code, 0)
+        self.assertIn("update.py --check", out.getvalue())
+        self.assertIn("30 percent", out.getvalue())
+
+
 class Aggregate(unittest.TestCase):
     def test_equals_the_library_on_random_ranges(self):
         seed = random.randrange(1 << 32)

@@ -126,6 +126,10 @@ def main(argv=None):
     except Refused as why:
         print(f"update.py: {why}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # the reader has seen enough; nothing is left to say, not even at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except OSError as why:
         print(f"update.py: {why}", file=sys.stderr)
         return 1
@@ -140,7 +144,7 @@ def parse_arguments(argv):
     parser.add_argument("--check", action="store_true", help="compare with the files in place and write nothing")
     parser.add_argument("--version", metavar="VERSION", help="package version, instead of the pinned one")
     parser.add_argument("--package", metavar="FILE", type=Path, help="a .tgz fetched earlier, instead of a download")
-    parser.add_argument("--force", action="store_true", help=f"write even if an operator shrinks by over {MAX_SHRINK:.0%}")
+    parser.add_argument("--force", action="store_true", help=f"write even if an operator shrinks by over {MAX_SHRINK * 100:.0f} percent")
     parser.add_argument("--find", metavar="REGEX", help="list the AS numbers whose organisation matches, and stop")
     parser.add_argument("--dir", metavar="DIR", type=Path, default=HERE, help="folder of operators.toml and the tables")
     return parser.parse_args(argv)
@@ -319,9 +323,9 @@ or shows results from them on a web page, gives this attribution, with the link 
 Changes made: rows were selected by AS number (`{OPERATORS}`), adjacent ranges merged, and written as prefixes.
 
 What to know about the data: IPv4 is by origin in BGP (Route Views) first, then the RIRs, then DB-IP; IPv6 by the RIRs,
-then DB-IP. The publisher says that its data on npm has errors and gets no more updates there, only at its own
-site: look at an address with `portolan tables lookup ADDR`, and put what you know better into a table of your own, which
-wins over a shipped one (FORMAT.md).
+then DB-IP, and so the less certain half. **The publisher says in the package that it has errors and that npm gets no more
+updates**; newer data is at its own site. So look at the addresses that matter to you with `portolan tables lookup ADDR`, and
+put what you know better into a table of your own, which wins over a shipped one (FORMAT.md).
 
 | operator | name | country | AS numbers | IPv4 prefixes | IPv6 prefixes | IPv4 addresses |
 |---|---|---|---|---|---|---|
@@ -433,9 +437,10 @@ def find(package, pattern):
         if wanted.search(organisation):
             entry = found.setdefault(asn, {4: 0, 6: 0, "organisation": organisation})
             entry[family] += last - first + 1
-    print(f"{'AS number':>10} {'IPv4 addresses':>15} {'IPv6 /48s':>12}  organisation")
+    lines = [f"{'AS number':>10} {'IPv4 addresses':>15} {'IPv6 /48s':>12}  organisation"]
     for asn, entry in sorted(found.items(), key=lambda item: (-item[1][4], -item[1][6])):
-        print(f"{asn:>10} {entry[4]:>15} {entry[6] >> 80:>12}  {entry['organisation']}")
+        lines.append(f"{asn:>10} {entry[4]:>15} {entry[6] >> 80:>12}  {entry['organisation']}")
+    print("\n".join(lines), flush=True)
     return 0
 
 
