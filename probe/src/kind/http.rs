@@ -64,7 +64,7 @@ pub struct TlsDef {
     pub server_name: Option<String>,
     /// `verify`: with `false` any certificate is accepted, also an expired one; the handshake must still succeed.
     pub verify: bool,
-    /// `roots`: the certificates that are trusted.
+    /// `ca_file`: the certificates that are trusted, by default the machine's.
     pub roots: Roots,
 }
 
@@ -83,13 +83,13 @@ pub enum Roots {
     File(PathBuf),
 }
 
-/// A set of response codes, as ranges in the order given. Its default is 200 to 299.
+/// A set of response codes, as ranges in the order given. Its default is 200.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Codes(Vec<(u16, u16)>);
 
 impl Default for Codes {
     fn default() -> Self {
-        Self(vec![(200, 299)])
+        Self(vec![(200, 200)])
     }
 }
 
@@ -177,7 +177,7 @@ impl HttpDef {
     }
 
     /// The name for SNI and the certificate.
-    pub(crate) fn server_name(&self, tls: &TlsDef, target: &Target) -> String {
+    pub(super) fn server_name(&self, tls: &TlsDef, target: &Target) -> String {
         let bare = |host: &Host| match host {
             Host::Ip(address) => address.to_string(),
             Host::Name(name) => name.clone(),

@@ -16,7 +16,7 @@ mod http_answer;
 mod icmp;
 mod tcp;
 
-pub(crate) use command::judge as judge_command;
+pub(crate) use self::command::{Ended, judge as judge_command};
 
 pub use self::{
     command::CommandDef,
@@ -45,8 +45,8 @@ pub enum KindDef {
 pub(crate) enum Transport<'a> {
     /// A TCP connection.
     Tcp(Box<dyn Exchange>),
-    /// TLS on a TCP connection.
-    Tls(&'a TlsDef, Box<dyn Exchange>),
+    /// TLS on a TCP connection, with this name for SNI and the certificate.
+    Tls(&'a TlsDef, String, Box<dyn Exchange>),
     /// Datagrams.
     Udp(Box<dyn Exchange>),
     /// An ICMP echo; the answer is the verdict.
@@ -100,7 +100,7 @@ impl KindDef {
             Self::Tcp(def) => Transport::Tcp(def.exchange()),
             Self::Http(def) => match &def.tls {
                 None => Transport::Tcp(def.exchange(target)),
-                Some(tls) => Transport::Tls(tls, def.exchange(target)),
+                Some(tls) => Transport::Tls(tls, def.server_name(tls, target), def.exchange(target)),
             },
             Self::Dns(def) if def.tcp => Transport::Tcp(def.exchange(entropy)),
             Self::Dns(def) => Transport::Udp(def.exchange(entropy)),

@@ -1,0 +1,86 @@
+//! ICMP echo: one socket for each family and source address, shared by all checks.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU16, Ordering},
+    },
+};
+
+use surge_ping::{Client, Config, ICMP, PingIdentifier, PingSequence, SurgeError};
+
+use super::failed;
+use crate::{
+    kind::IcmpDef,
+    verdict::{Reason, Verdict, What},
+};
+
+/// The sockets for echoes.
+pub(crate) struct Pingers {
+    clients: Mutex<HashMap<(bool, Option<IpAddr>), Client>>,
+    identifier: PingIdentifier,
+    /// Counts over all targets. An answer is told apart by target, identifier and sequence, and no more checks than
+    /// there are sequences are in flight, so a late answer is not taken for another's.
+    sequence: AtomicU16,
+}
+
+impl Default for Pingers {
+    fn default() -> Self {
+        Self {
+            clients: Mutex::default(),
+            identifier: PingIdentifier(fastrand::u16(..)),
+            sequence: AtomicU16::new(fastrand::u16(..)),
+        }
+    }
+}
+
+impl Pingers {
+    /// Sends an echo and waits for its answer. Whoever calls bounds the time.
+    pub(super) async fn ping(
+        &self,
+        address: IpAddr,
+        source: Option<IpAddr>,
+        def: &IcmpDef,
+    ) -> Result<Verdict, Reason> {
+        let client = self.client(address.is_ipv4(), source)?;
+        let mut pinger = client.pinger(address, self.identifier).await;
+        pinger.timeout(crate::LONGEST);
+        let sequence = PingSequence(self.sequence.fetch_add(1, Ordering::Relaxed));
+        let payload = vec![0x50; usize::from(def.size)];
+        match pinger.ping(sequence, &payload).await {
+            Ok((_, time)) => Ok(Verdict::good(format!("answered in {time:.1?}"))),
+            Err(SurgeError::IOError(error)) => Err(failed(What::Connect, format!("{address}: {error}"))),
+            Err(error) => Err(failed(What::Local, format!("{address}: {error}"))),
+        }
+    }
+
+    /// The socket for this family and source, opened at the first use. A failure is not kept: privilege or address
+    /// may come later.
+    fn client(&self, v4: bool, source: Option<IpAddr>) -> Result<Client, Reason> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&(v4, source)) {
+            return Ok(client.clone());
+        }
+        let mut config = Config::builder().kind(if v4 { ICMP::V4 } else { ICMP::V6 });
+        if let Some(source) = source {
+            config = config.bind(SocketAddr::new(source, 0));
+        }
+        let client = Client::new(&config.build()).map_err(|error| cannot_open(source, &error))?;
+        clients.insert((v4, source), client.clone());
+        Ok(client)
+    }
+}
+
+/// link.md case 37: without privilege the error says what to do.
+fn cannot_open(source: Option<IpAddr>, error: &std::io::Error) -> Reason {
+    match (error.kind(), source) {
+        (std::io::ErrorKind::PermissionDenied, _) => failed(
+            What::Local,
+            "no right to send ICMP; give CAP_NET_RAW, open net.ipv4.ping_group_range, or check by tcp instead",
+        ),
+        (_, Some(source)) => super::bad_source(source, error),
+        (_, None) => failed(What::Local, format!("no ICMP socket: {error}")),
+    }
+}
