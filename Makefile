@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench isp-tables install-tools
+.PHONY: help demo build install test lint bench isp-tables install-tools
 
 # more arguments for the program behind a target: make isp-tables ARGS=--check
 ARGS ?=
@@ -20,6 +20,15 @@ demo: ## three sites on this machine's loopback, with commands to try; Ctrl-C en
 build: ## the program, target/release/portolan
 	@scripts/setup.sh build
 	cargo build --release --bin portolan
+
+install: ## put the built program, unit, tables and examples into /usr and /etc (or below DESTDIR); an own config stays
+	install -Dm755 target/release/portolan $(DESTDIR)/usr/bin/portolan
+	install -Dm644 deploy/portolan.service $(DESTDIR)/usr/lib/systemd/system/portolan.service
+	install -Dm644 deploy/portolan.sysusers $(DESTDIR)/usr/lib/sysusers.d/portolan.conf
+	install -Dm644 -t $(DESTDIR)/usr/share/portolan/isp-tables isp-tables/*.txt isp-tables/*.sha256 isp-tables/*.md
+	install -Dm644 -t $(DESTDIR)/usr/share/doc/portolan/examples deploy/examples/*
+	sed -i 's|"../../isp-tables/" .*|"/usr/share/portolan/isp-tables/"|' $(DESTDIR)/usr/share/doc/portolan/examples/*.toml
+	test -e $(DESTDIR)/etc/portolan/portolan.toml || install -Dm644 deploy/portolan.toml $(DESTDIR)/etc/portolan/portolan.toml
 
 test: ## everything that must hold: formatting, lints, ISP tables, systemd unit, all tests
 	@scripts/setup.sh test
