@@ -82,7 +82,11 @@ pub fn remember(view: &View, ask: &Ask<'_>, row: &Row) {
     };
     let (prefix, _) = ask.client.cut(*v4, *v6);
     if let Some(candidate) = service.policy.candidates.get(usize::from(first)) {
-        table.put(persist::entry_key(&service.policy, prefix), candidate.key, ask.now_s.saturating_add(*ttl_s));
+        table.put(
+            persist::entry_key(&service.policy, prefix),
+            candidate.key,
+            ask.now_s.saturating_add(*ttl_s),
+        );
     }
 }
 

@@ -80,7 +80,12 @@ fn scope_of(policy: &Policy, leaf: Leaf) -> u8 {
 
 /// The set the steps begin with: usable, or what the fallback leaves; within an `only` rule; of the first
 /// tier that has enough.
-fn base(service: &Service, class: &[u32; nets::DIMS], row: &mut Row, trace: &mut impl Trace) -> Option<CandidateSet> {
+fn base(
+    service: &Service,
+    class: &[u32; nets::DIMS],
+    row: &mut Row,
+    trace: &mut impl Trace,
+) -> Option<CandidateSet> {
     let policy = &*service.policy;
     let standing = &service.standing;
     let mut only = None;
@@ -182,7 +187,9 @@ fn narrow(
             Step::Isp(table) => {
                 let operators = class[nets::Dim::Isp as usize];
                 match table.members_of.get(operators as usize) {
-                    Some(members) if operators != 0 => (StepName::Isp, Ok(set.and(members)), By::Operators(operators)),
+                    Some(members) if operators != 0 => {
+                        (StepName::Isp, Ok(set.and(members)), By::Operators(operators))
+                    }
                     Some(_) | None => (StepName::Isp, Err(FellThrough::Unknown), By::Nothing),
                 }
             }

@@ -1,8 +1,8 @@
 //! What the operator wrote, compiled: ids, sets and tables, no names on the way of a query.
 
 use crate::nets::{DIMS, Dim};
-use crate::set::{CandidateId, CandidateSet};
 use crate::schedule::Scheduler;
+use crate::set::{CandidateId, CandidateSet};
 use std::sync::Arc;
 
 /// Position of a `[[site]]` in the config.

@@ -82,8 +82,9 @@ impl Standing {
             .collect();
 
         let is_even = weights.windows(2).all(|pair| pair[0] == pair[1]);
-        let maglev = matches!(policy.scheduler, Scheduler::Maglev)
-            .then(|| Arc::new(Maglev::new(policy, if usable.is_empty() { &last_resort } else { &usable }, &weights)));
+        let maglev = matches!(policy.scheduler, Scheduler::Maglev).then(|| {
+            Arc::new(Maglev::new(policy, if usable.is_empty() { &last_resort } else { &usable }, &weights))
+        });
         let loads = (0..count).map(|i| fact(i).load).collect();
         Self { usable, weights, why, last_resort, below_threshold, loads, is_even, maglev }
     }

@@ -58,9 +58,10 @@ impl Table {
     pub fn put(&self, key: u64, candidate: u64, expires_s: u32) {
         let body = u64::from(expires_s) << 32 | check(key) << 24 | u64::from(Self::fingerprint(candidate));
         let bucket = self.bucket(key);
-        let slot = bucket.iter().find(|entry| entry.tag.load(Ordering::Relaxed) == key).or_else(|| {
-            bucket.iter().min_by_key(|entry| entry.body.load(Ordering::Relaxed) >> 32)
-        });
+        let slot = bucket
+            .iter()
+            .find(|entry| entry.tag.load(Ordering::Relaxed) == key)
+            .or_else(|| bucket.iter().min_by_key(|entry| entry.body.load(Ordering::Relaxed) >> 32));
         if let Some(slot) = slot {
             slot.tag.store(key, Ordering::Release);
             slot.body.store(body, Ordering::Release);
@@ -93,7 +94,8 @@ mod tests {
             table.put(mix(1, i), mix(2, i), 100);
         }
         assert!(table.live(0) <= capacity);
-        let kept = (0..10_000).filter(|&i| table.get(mix(1, i), 99) == Some(Table::fingerprint(mix(2, i)))).count();
+        let kept =
+            (0..10_000).filter(|&i| table.get(mix(1, i), 99) == Some(Table::fingerprint(mix(2, i)))).count();
         assert!(kept > capacity * 9 / 10, "{kept} of {capacity}");
         assert_eq!((0..10_000).filter(|&i| table.get(mix(1, i), 100).is_some()).count(), 0);
     }
