@@ -1,1 +1,1 @@
-//! Whole-system cases: the built program, driven from outside.
+//! Helpers of the whole-system cases: the built program, scratch folders, namespaces and outside tools.
