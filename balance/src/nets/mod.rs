@@ -109,6 +109,7 @@ impl Nets {
     ///
     /// Classes are told apart by the consulted dimensions only; the others' values in the class found are those of some
     /// address in the prefix. A prefix of IPv4-mapped addresses is the IPv4 prefix it maps.
+    #[inline]
     pub fn lookup_prefix(&self, addr: IpAddr, len: u8, consulted: [bool; DIMS]) -> Leaf {
         match (number(addr), addr) {
             (Number::V4(first), IpAddr::V6(_)) if len >= 96 => {

@@ -103,6 +103,7 @@ impl<A: Address> Trie<A> {
         self.leaves[(place & !LEAF) as usize]
     }
 
+    #[inline]
     pub(super) fn lookup_prefix(&self, addr: A, len: u8, consulted: [bool; DIMS]) -> Leaf {
         let mut leaf = self.lookup(addr);
         let longer = |dim: usize| consulted[dim] && leaf.scope[dim] > len;
@@ -132,6 +133,13 @@ impl<A: Address> Trie<A> {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
+            "top {} nodes {} leaves {} inner {} rows {}",
+            self.top.len(),
+            self.nodes.len(),
+            self.leaves.len(),
+            self.inner_winners.len(),
+            self.winners.heap_bytes()
+        );
         self.top.capacity() * size_of::<u32>()
             + self.nodes.capacity() * size_of::<Node>()
             + self.leaves.capacity() * size_of::<Leaf>()
