@@ -133,13 +133,6 @@ impl<A: Address> Trie<A> {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-            "top {} nodes {} leaves {} inner {} rows {}",
-            self.top.len(),
-            self.nodes.len(),
-            self.leaves.len(),
-            self.inner_winners.len(),
-            self.winners.heap_bytes()
-        );
         self.top.capacity() * size_of::<u32>()
             + self.nodes.capacity() * size_of::<Node>()
             + self.leaves.capacity() * size_of::<Leaf>()
