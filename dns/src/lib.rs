@@ -3,3 +3,4 @@
 pub mod name;
 pub mod record;
 pub mod rrtype;
+pub mod text;
