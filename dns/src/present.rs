@@ -1,0 +1,101 @@
+//! For `explain`: the reply to a question, and why, by the very code that answers queries.
+
+use crate::ecs::Ecs;
+use crate::name::Name;
+use crate::respond::{Explained, Now, Query, Recorded, Snapshot, Transport, respond_recorded};
+use crate::rrtype::RrType;
+use hickory_proto::op::Message;
+use std::net::{IpAddr, SocketAddr};
+
+/// A question to explain.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The name.
+    pub name: &'a Name,
+    /// The type.
+    pub rtype: RrType,
+    /// Who asks: a client, or the resolver it uses.
+    pub client: IpAddr,
+    /// The client subnet the resolver sends along.
+    pub ecs: Option<(IpAddr, u8)>,
+    /// Random bits of each decision.
+    pub entropy: u64,
+    /// The turn of each decision; `None` is the turn its service is at.
+    pub turn: Option<u64>,
+    /// Monotonic seconds, for persistence.
+    pub now: Now,
+}
+
+/// The reply, and the decisions on the way to it.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The reply as it would be sent over a stream; `None` where there is none.
+    pub wire: Option<Vec<u8>>,
+    /// Each decision, in order; more than one where an alias leads to another service.
+    pub decisions: Vec<Explained>,
+}
+
+/// Answers a question with given dice, and records why. Nothing is remembered and no turn is taken.
+#[must_use]
+pub fn explain_query(snapshot: &Snapshot, asked: &Asked<'_>) -> Explanation {
+    let bytes = query_bytes(asked);
+    let query = Query { bytes: &bytes, source: SocketAddr::new(asked.client, 53), transport: Transport::Tcp };
+    let mut recorded = Recorded { turn: asked.turn, entropy: asked.entropy, decisions: Vec::new() };
+    let wire = respond_recorded(snapshot, &query, asked.now, &mut recorded);
+    Explanation { wire, decisions: recorded.decisions }
+}
+
+/// The query a resolver would send.
+fn query_bytes(asked: &Asked<'_>) -> Vec<u8> {
+    let additional = u8::from(asked.ecs.is_some());
+    let mut bytes = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, additional];
+    bytes.extend_from_slice(asked.name.as_wire());
+    bytes.extend_from_slice(&asked.rtype.0.to_be_bytes());
+    bytes.extend_from_slice(&[0, 1]);
+    if let Some((address, length)) = asked.ecs {
+        let ecs = Ecs::new(address, length);
+        let octets = ecs.octets();
+        let len = octets.len() as u8 + 4;
+        bytes.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, len + 4, 0, 8, 0, len, 0]);
+        bytes.extend_from_slice(&[ecs.family as u8, ecs.source, 0]);
+        bytes.extend_from_slice(octets);
+    }
+    bytes
+}
+
+/// What of a reply people read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Presented {
+    /// The response code's mnemonic.
+    pub rcode: String,
+    /// The data of each answer record, in order.
+    pub answer: Vec<String>,
+    /// Each answer record as a line of a zone file.
+    pub records: Vec<String>,
+    /// The least TTL among the answers.
+    pub ttl: Option<u32>,
+    /// The scope of the client subnet option, where there is one.
+    pub scope: Option<u8>,
+}
+
+/// Decodes a reply; `None` where it cannot be decoded.
+#[must_use]
+pub fn present(wire: &[u8]) -> Option<Presented> {
+    let message = Message::from_vec(wire).ok()?;
+    let answers = message.answers.iter();
+    Some(Presented {
+        rcode: crate::wire::Rcode(message.metadata.response_code.into()).name().into(),
+        answer: answers.clone().map(|record| record.data.to_string()).collect(),
+        records: answers.clone().map(ToString::to_string).collect(),
+        ttl: answers.map(|record| record.ttl).min(),
+        scope: scope(&message),
+    })
+}
+
+fn scope(message: &Message) -> Option<u8> {
+    use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
+    match message.edns.as_ref()?.option(EdnsCode::Subnet)? {
+        EdnsOption::Subnet(subnet) => Some(subnet.scope_prefix()),
+        _ => None,
+    }
+}

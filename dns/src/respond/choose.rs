@@ -1,0 +1,129 @@
+//! Where a lane's decision comes from: live dice on the query path, given dice and a recording trace in `explain`.
+
+use super::stats::WorkerStats;
+use crate::catalog::LaneData;
+use portolan_balance::decide::remember;
+use portolan_balance::{Ask, Client, Decision, Dice, Event, Row, ServiceId, Silent, View, decide};
+use std::net::{IpAddr, SocketAddr};
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    /// Source of the packet.
+    pub(crate) source: SocketAddr,
+    /// The client subnet, where there is one to go by.
+    pub(crate) subnet: Option<(IpAddr, u8)>,
+    /// Monotonic seconds.
+    pub(crate) now_s: u32,
+}
+
+/// Decides for a lane.
+pub(crate) trait Choose {
+    fn decide(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision;
+}
+
+/// Builds the ask for a lane: by subnet where that may be used, else by source (cases E04, E12, E13).
+#[inline]
+fn ask(view: &View, lane: &LaneData, who: &Who) -> Ask<'static> {
+    let subnet = who.subnet.filter(|_| lane.ecs);
+    let (client, leaf) = match subnet {
+        Some((address, prefix)) => {
+            let consulted =
+                view.service(lane.service).map(|service| service.policy.consulted).unwrap_or_default();
+            let client = Client { address, prefix, port: who.source.port() };
+            (client, view.nets.lookup_prefix(address, prefix, consulted))
+        }
+        None => {
+            let client = Client::whole(who.source.ip(), who.source.port());
+            (client, view.nets.lookup(client.address))
+        }
+    };
+    Ask { service: lane.service, client, leaf, destination: None, payload: &[], now_s: who.now_s }
+}
+
+/// The query path.
+pub(crate) struct Live<'a> {
+    pub(crate) random: &'a mut Random,
+    pub(crate) stats: &'a WorkerStats,
+}
+
+impl Choose for Live<'_> {
+    #[inline]
+    fn decide(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision {
+        let ask = ask(view, lane, who);
+        let dice = Dice { entropy: self.random.next(), turn: view.turns.next(lane.service) };
+        let decision = decide(view, &ask, dice, row, &mut Silent);
+        remember(view, &ask, row);
+        self.stats.dynamic.add_one();
+        if who.subnet.is_some() && lane.ecs {
+            self.stats.ecs_used.add_one();
+        }
+        if decision.is_fallback {
+            self.stats.fallback.add_one();
+        }
+        decision
+    }
+}
+
+/// One decision that was made while explaining.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The service that decided.
+    pub service: ServiceId,
+    /// What it came to.
+    pub decision: Decision,
+    /// The dice it was made with.
+    pub dice: Dice,
+    /// The candidates chosen.
+    pub picks: Vec<portolan_balance::CandidateId>,
+    /// The client decided for.
+    pub client: Client,
+    /// What the prefix tables say of the client.
+    pub leaf: portolan_balance::nets::Leaf,
+    /// Why.
+    pub trace: Vec<Event>,
+}
+
+/// `explain`: nothing is remembered, no turn is taken.
+pub(crate) struct Recorded {
+    /// `None` takes the service's next turn without using it up.
+    pub(crate) turn: Option<u64>,
+    pub(crate) entropy: u64,
+    pub(crate) decisions: Vec<Explained>,
+}
+
+impl Choose for Recorded {
+    fn decide(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision {
+        let ask = ask(view, lane, who);
+        let turn = self.turn.unwrap_or_else(|| view.turns.peek(lane.service));
+        let dice = Dice { entropy: self.entropy, turn };
+        let mut trace = Vec::new();
+        let decision = decide(view, &ask, dice, row, &mut trace);
+        self.decisions.push(Explained {
+            service: lane.service,
+            decision,
+            dice,
+            picks: row.picks.clone(),
+            client: ask.client,
+            leaf: ask.leaf,
+            trace,
+        });
+        decision
+    }
+}
+
+/// Random bits for dice: small and quick; nothing secret depends on them.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    #[inline]
+    pub(crate) fn next(&mut self) -> u64 {
+        // SplitMix64
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
