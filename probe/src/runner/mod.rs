@@ -9,7 +9,7 @@
 //! ```
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry as MapEntry},
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -50,7 +50,8 @@ impl Default for RunnerSettings {
     }
 }
 
-/// News of one check: a change, its first verdict, or another load.
+/// News of one check: a change, its first verdict, or another load. The last news of a check may still be under way
+/// when [`Runner::apply`] has removed it.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Which check.
@@ -195,11 +196,11 @@ impl Runner {
             if let Some((key, entry)) = old.remove_entry(&key) {
                 table.insert(key, entry);
                 applied.kept += 1;
-            } else if !table.contains_key(&key) {
+            } else if let MapEntry::Vacant(place) = table.entry(key) {
                 // A place in the table keeps a second equal key out.
-                new.push(key.clone());
-                let entry = self.entry(&key, &saved, now_ms, unix_now_s);
-                table.insert(key, entry);
+                new.push(place.key().clone());
+                let entry = self.entry(place.key(), &saved, now_ms, unix_now_s);
+                place.insert(entry);
             }
         }
         applied.started = new.len();

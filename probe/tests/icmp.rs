@@ -1,0 +1,107 @@
+//! Real echoes on loopback (link.md cases 34, 35, 37, 38).
+#![allow(missing_docs)]
+
+mod common;
+
+use std::{net::IpAddr, os::unix::process::CommandExt, process::Command, time::Duration};
+
+use common::{eventually, key_with, timing};
+use portolan_probe::{CheckKey, Host, IcmpDef, KindDef, Runner, RunnerSettings, Verdict, What, check_once};
+
+fn echo(address: &str, source: Option<&str>, interval_ms: u64) -> CheckKey {
+    let source = source.map(|text| text.parse::<IpAddr>().unwrap());
+    let kind = KindDef::Icmp(IcmpDef::default());
+    key_with(kind, Host::Ip(address.parse().unwrap()), 0, source, timing(interval_ms, 3000))
+}
+
+/// Raw sockets need root; a machine where tests run without it says so instead of failing.
+fn is_root() -> bool {
+    let root =
+        std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    if !root {
+        println!("not root: echoes are not tested");
+    }
+    root
+}
+
+#[tokio::test]
+async fn both_families_and_sources() {
+    if !is_root() {
+        return;
+    }
+    let table = [
+        ("127.0.0.1", None, None),
+        ("::1", None, None),
+        ("127.0.0.1", Some("127.0.0.9"), None),
+        // HC6: nothing is sent from an address that is not ours, or of the other family.
+        ("127.0.0.1", Some("192.0.2.254"), Some(What::Local)),
+        ("::1", Some("2001:db8::1"), Some(What::Local)),
+        ("127.0.0.1", Some("::1"), Some(What::Local)),
+    ];
+    for (address, source, want) in table {
+        let verdict = check_once(&echo(address, source, 1000)).await;
+        let got = match &verdict {
+            Verdict::Good { .. } => None,
+            Verdict::Bad(reason) => Some(reason.what),
+        };
+        assert_eq!(got, want, "{address} from {source:?}: {verdict:?}");
+    }
+}
+
+/// Many checks share one socket; ending some of them, in the middle of a run or not, disturbs no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn removed_checks_do_not_disturb_the_others() {
+    if !is_root() {
+        return;
+    }
+    let all: Vec<_> = (1..=200).map(|last| echo(&format!("127.0.1.{last}"), None, 50)).collect();
+    let (runner, mut events) = Runner::spawn(RunnerSettings::default());
+    tokio::spawn(async move { while events.recv().await.is_some() {} });
+    for round in 0..10 {
+        runner.apply(all.iter().skip(round % 2 * 100).cloned());
+        // No waiting for anything: the sets are to change in the middle of runs.
+        tokio::time::sleep(Duration::from_millis(7)).await;
+    }
+    runner.apply(all[100..].iter().cloned());
+    eventually("each has 5 more answers", || runner.snapshot().iter().all(|line| line.stats.good >= 5)).await;
+    assert!(runner.snapshot().iter().all(|line| line.stats.bad == 0), "{:?}", runner.totals());
+}
+
+/// Without privilege the verdict says what to do; with the sysctl open, echoes work without it.
+#[test]
+fn privilege() {
+    if !is_root() {
+        return;
+    }
+    let run_as_nobody = |prepare: &str, want: &str| {
+        let own = std::env::current_exe().unwrap();
+        let own = own.to_str().unwrap();
+        // A copy that anyone can read: the folder of the build may be closed to others.
+        let script = format!(
+            "set -e; ip link set lo up; echo '{prepare}' > /proc/sys/net/ipv4/ping_group_range; \
+             dir=$(mktemp -d); chmod 755 $dir; cp {own} $dir/test; \
+             setpriv --reuid 65534 --regid 65534 --clear-groups $dir/test --exact --ignored as_nobody; \
+             code=$?; rm -r $dir; exit $code"
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", &script]).env("WANT", want).process_group(0);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{want}: {text}");
+    };
+    run_as_nobody("1 0", "no right to send ICMP; give CAP_NET_RAW");
+    run_as_nobody("0 2147483647", "answered in");
+}
+
+#[tokio::test]
+#[ignore = "run by `privilege` as another user"]
+async fn as_nobody() {
+    let want = std::env::var("WANT").unwrap();
+    for address in ["127.0.0.1", "::1"] {
+        let text = match check_once(&echo(address, None, 1000)).await {
+            Verdict::Good { note, .. } => note,
+            Verdict::Bad(reason) => reason.detail,
+        };
+        assert!(text.starts_with(&want), "{address}: {text}");
+    }
+}
