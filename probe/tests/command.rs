@@ -1,5 +1,5 @@
 //! External commands: results, bounds, and nothing left running.
-#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

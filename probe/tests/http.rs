@@ -1,5 +1,5 @@
 //! HTTP checks against real servers with real oddities (dns.md case 25, gslb.md case H11).
-#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 
@@ -36,7 +36,9 @@ async fn oddities() {
     const SPLIT: &[&str] = &["HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nal", "l w", "ell"];
     const REDIRECT: &[&str] = &["HTTP/1.1 302 Found\r\nLocation: http://elsewhere.example/\r\n\r\n"];
     use After::{Close, Reset, Stay};
-    let table: Vec<(&str, HttpDef, &[&str], After, Option<What>)> = vec![
+    // name, definition, the answer's pieces, what the server does then, what is wrong
+    type Row = (&'static str, HttpDef, &'static [&'static str], After, Option<What>);
+    let table: Vec<Row> = vec![
         ("204", expect(&["200", "204"]), &["HTTP/1.1 204 No Content\r\n\r\n"], Stay, None),
         ("redirect is not followed", http(|_| ()), REDIRECT, Close, Some(What::Mismatch)),
         ("redirect wanted", expect(&["300-399"]), REDIRECT, Close, None),

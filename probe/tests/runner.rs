@@ -1,5 +1,5 @@
 //! The runner: one check a key, generations, pacing, budget, saved states.
-#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

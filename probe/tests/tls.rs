@@ -1,5 +1,5 @@
 //! HTTPS checks against real TLS servers with certificates good and bad.
-#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
 

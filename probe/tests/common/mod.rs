@@ -1,5 +1,5 @@
 //! What the tests share: keys, small real servers, and waiting with a deadline.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(clippy::unwrap_used, dead_code, missing_docs, unreachable_pub)]
 
 use std::{
     net::{IpAddr, SocketAddr},
