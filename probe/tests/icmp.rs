@@ -16,8 +16,7 @@ fn echo(address: &str, source: Option<&str>, interval_ms: u64) -> CheckKey {
 
 /// Raw sockets and namespaces need root; without it these tests have nothing to say.
 fn is_root() -> bool {
-    let root =
-        std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
 #[tokio::test]
