@@ -1,17 +1,21 @@
 //! Geography: an mmdb file read once into interned records and ranges.
 
-use portolan_balance::nets::Runs;
+use std::collections::HashMap;
 
+use portolan_balance::nets::{Run, Runs, push_run};
+
+use super::mmdb::Value;
+use super::prefix::Span;
 use super::{Mmdb, TableProblem};
 
 /// What a GeoIP file says of a network. Codes are upper case; what the file leaves out is empty or `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GeoRecord {
-    /// Continent code: `EU`.
+    /// Continent code: `EU`. Some files name the country only.
     pub continent: String,
     /// ISO 3166-1 country code: `DE`.
     pub country: String,
-    /// ISO 3166-2 codes without the country, the largest first: `["BY"]`; names where the file has only names.
+    /// ISO 3166-2 codes without the country, the largest first: `["BY"]`; English names where the file has only names.
     pub subdivisions: Vec<String>,
     /// English name of the city.
     pub city: String,
@@ -30,7 +34,70 @@ pub struct GeoTable {
     pub runs: Runs,
 }
 
+impl Default for GeoTable {
+    fn default() -> Self {
+        Self { records: vec![GeoRecord::default()], runs: Runs::default() }
+    }
+}
+
 /// Reads every network of a GeoIP file, in MaxMind's nested layout or the flat one of ip-location-db.
-pub fn load_geo(_mmdb: &Mmdb) -> Result<GeoTable, TableProblem> {
-    Ok(GeoTable { records: vec![GeoRecord::default()], runs: Runs::default() })
+pub fn load_geo(mmdb: &Mmdb) -> Result<GeoTable, TableProblem> {
+    let mut table = GeoTable::default();
+    let mut ids: HashMap<String, u32> = HashMap::from([(key(&GeoRecord::default()), 0)]);
+    let records = &mut table.records;
+    let runs = &mut table.runs;
+    let read = |value: &Value| {
+        let record = record(value);
+        *ids.entry(key(&record)).or_insert_with(|| {
+            records.push(record);
+            records.len() as u32 - 1
+        })
+    };
+    mmdb.networks(read, |span, value| match span {
+        Span::V4(first, last) => push_run(&mut runs.v4, Run { first, last, value }),
+        Span::V6(first, last) => push_run(&mut runs.v6, Run { first, last, value }),
+    })?;
+    table.records.shrink_to_fit();
+    Ok(table)
+}
+
+/// Equal for equal records only.
+fn key(record: &GeoRecord) -> String {
+    format!("{record:?}")
+}
+
+fn record(value: &Value) -> GeoRecord {
+    let text = |paths: [&[&str]; 2]| {
+        paths.iter().find_map(|path| value.at(path).and_then(Value::text)).unwrap_or_default().to_owned()
+    };
+    let country = text([&["country", "iso_code"], &["country_code"]]).to_ascii_uppercase();
+    let continent = text([&["continent", "code"], &["continent_code"]]).to_ascii_uppercase();
+    let number = |paths: [&[&str]; 2]| paths.iter().find_map(|path| value.at(path).and_then(Value::number));
+    let latitude = number([&["location", "latitude"], &["latitude"]]);
+    let longitude = number([&["location", "longitude"], &["longitude"]]);
+    GeoRecord {
+        continent,
+        country,
+        subdivisions: subdivisions(value),
+        city: text([&["city", "names", "en"], &["city"]]),
+        geoname_id: value.at(&["city", "geoname_id"]).and_then(Value::whole),
+        location: latitude.zip(longitude).filter(is_a_place),
+    }
+}
+
+fn subdivisions(value: &Value) -> Vec<String> {
+    if let Some(Value::List(list)) = value.get("subdivisions") {
+        let code = |part: &Value| part.get("iso_code").and_then(Value::text).map(str::to_ascii_uppercase);
+        let name = |part: &Value| part.at(&["names", "en"]).and_then(Value::text).map(str::to_owned);
+        return list.iter().filter_map(|part| code(part).or_else(|| name(part))).collect();
+    }
+    // the flat layout has names only
+    let name = |key: &&str| value.get(key).and_then(Value::text);
+    ["state1", "state2"].iter().filter_map(name).map(str::to_owned).collect()
+}
+
+/// (0, 0) lies in the sea: it is how files write "not known" (case G02).
+fn is_a_place(location: &(f64, f64)) -> bool {
+    let (latitude, longitude) = *location;
+    latitude.abs() <= 90.0 && longitude.abs() <= 180.0 && (latitude, longitude) != (0.0, 0.0)
 }

@@ -8,15 +8,26 @@
 //! Files are read into memory whole and never mapped: others may overwrite them while we run (R13).
 //! Whatever is wrong with a file is a [`TableProblem`] with place, message and remedy; nothing here panics on input.
 
+mod checksum;
+mod fuzz;
+mod gather;
 mod geo;
 mod isp;
 mod mmdb;
+pub mod mmdb_write;
+mod prefix;
+mod row;
+mod text;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::path::PathBuf;
 
+pub use fuzz::fuzz_isp_text;
 pub use geo::{GeoRecord, GeoTable, load_geo};
-pub use isp::{FileStats, IspSource, IspTables, Layer, OperatorId, Origin, isp_dir, load_isp};
+pub use isp::{FileStats, IspSource, IspTables, Layer, OperatorId, Origin, isp_dir, isp_from_text, load_isp};
 pub use mmdb::Mmdb;
 
 /// Something wrong with a table: where, what, and what to do about it.
