@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build install test lint bench isp-tables install-tools
+.PHONY: help demo build install test lint bench bench-instructions isp-tables install-tools
 
 # more arguments for the program behind a target: make isp-tables ARGS=--check
 ARGS ?=
@@ -50,16 +50,24 @@ lint: ## formatting, clippy, shell scripts' syntax, systemd unit
 	bash -n scripts/setup.sh deploy/verify.sh .ci/run
 	deploy/verify.sh
 
-# Instruction counts need the runner of the library's very version, kept beside the build.
-bench: export GUNGRAUN_RUNNER := $(CURDIR)/target/tools/bin/gungraun-runner
 bench: ## compare with Knot, NSD, gdnsd, PowerDNS and the kernel's floor, in one run
 	@scripts/setup.sh bench
 	cargo build --release --bin portolan
 	cargo run --release -p portolan-bench -- $(ARGS)
+
+# Instruction counts need the runner of the library's very version, kept beside the build.
+bench-instructions: export GUNGRAUN_RUNNER := $(CURDIR)/target/tools/bin/gungraun-runner
+bench-instructions: export GUNGRAUN_HOME := $(CURDIR)/target/gungraun
+bench-instructions: export GUNGRAUN_SAVE_SUMMARY := json
+bench-instructions: ## instruction counts of the hot path against the committed baseline; ARGS=--write makes it anew
+	@scripts/setup.sh instructions
+	rm -rf target/gungraun
+	cargo bench -p portolan-bench --bench hot
+	cargo run --release -p portolan-bench -- instructions $(ARGS)
 
 isp-tables: ## derive the ISP tables anew from the pinned source; ARGS=--check only compares
 	@scripts/setup.sh isp
 	isp-tables/update.py $(ARGS)
 
 install-tools: ## install all that the targets above need
-	scripts/setup.sh test bench isp
+	scripts/setup.sh test bench instructions isp

@@ -10,7 +10,8 @@ groups:
   build   Rust and a C compiler
   demo    build, and dig to try it
   test    build, and the clients and tools that the tests drive
-  bench   test, the DNS servers to compare with, and gungraun-runner (instruction counts)
+  bench   test, and the DNS servers to compare with
+  instructions  build, valgrind, and gungraun-runner (instruction counts)
   isp     npm and Python, to derive the ISP tables
 Debian and Ubuntu packages are installed with apt-get, as root or through sudo. Elsewhere the missing ones are named.
 TEXT
@@ -30,6 +31,7 @@ bench=(
     '/usr/lib/*/pdns/liblua2backend.so=pdns-backend-lua2'
     dnsperf=dnsperf
 )
+instructions=(valgrind=valgrind)
 isp=(npm=npm python3=python3)
 # Debian starts these when it installs them; the benches start their own.
 services=(knot nsd gdnsd pdns)
@@ -43,6 +45,7 @@ main() {
             demo) wanted+=("${build[@]}" "${demo[@]}") ;;
             test) wanted+=("${build[@]}" "${test[@]}") ;;
             bench) wanted+=("${build[@]}" "${test[@]}" "${bench[@]}") ;;
+            instructions) wanted+=("${build[@]}" "${instructions[@]}") ;;
             isp) wanted+=("${isp[@]}") ;;
             -h | --help) usage; exit 0 ;;
             *) echo "scripts/setup.sh: no group \`$group\`" >&2; usage >&2; exit 2 ;;
@@ -53,8 +56,8 @@ main() {
     [ ${#packages[@]} = 0 ] || install_packages "${packages[@]}"
     for group in "$@"; do
         case $group in
-            build | demo | test) need_rust ;;
-            bench) need_rust; need_gungraun_runner ;;
+            build | demo | test | bench) need_rust ;;
+            instructions) need_rust; need_gungraun_runner ;;
         esac
     done
 }

@@ -14,6 +14,7 @@
 //! - [`echo`] is the kernel's floor, [`servers`] write each server's configuration and run it on the server's core.
 //! - [`cpu`] reads the time a process tree has used, [`process`] pins and ends the children.
 //! - [`run`] gives every server a burst in turn, round by round; [`report`] compares within the round and checks the bars.
+//! - [`instructions`] compares instruction counts of the hot path with the committed baseline.
 
 /// What a command ends with: a sentence for the person at the terminal.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -23,6 +24,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub mod cpu;
 pub mod dnsperf;
 pub mod echo;
+pub mod instructions;
 pub mod load;
 pub mod mmdb;
 pub mod process;

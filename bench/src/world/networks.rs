@@ -116,6 +116,16 @@ impl Networks {
         self.isp.len()
     }
 
+    /// Networks as base address, length and city; a city's country is its number by [`CITIES`].
+    pub fn geo(&self) -> impl Iterator<Item = (u32, u8, usize)> {
+        self.geo.iter().map(|&(base, length, city)| (base, length, usize::from(city)))
+    }
+
+    /// Prefixes as base address, length and operator, more specific ones behind those that hold them.
+    pub fn isp(&self) -> impl Iterator<Item = (u32, u8, usize)> {
+        self.isp.iter().map(|&(base, length, operator)| (base, length, usize::from(operator)))
+    }
+
     /// A /24 out of a random operator prefix.
     pub fn random_client(&self, random: &mut fastrand::Rng) -> [u8; 3] {
         let (base, length, _) = self.isp[random.usize(..self.isp.len())];

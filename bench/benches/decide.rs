@@ -1,0 +1,51 @@
+//! Nanoseconds of a whole `decide` with its prefix lookup, over a million prefixes and many clients.
+#![allow(clippy::print_stdout, reason = "a bench prints")]
+
+mod fixture;
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use fixture::Fixture;
+use portolan_balance::{Silent, decide};
+
+/// Rounds of which the least disturbed is shown beside the median.
+const ROUNDS: usize = 21;
+
+fn main() {
+    // `cargo test --benches` runs this too; it is no test
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    for (name, clients) in [("1 client", 1), ("16,384 clients", 16_384)] {
+        let mut fixture = Fixture::new(500_000, clients);
+        let lookups = nanoseconds(clients, |index| {
+            let (service, client, _) = fixture.clients[index];
+            black_box(fixture.ask(service, client));
+        });
+        let decisions = nanoseconds(clients, |index| {
+            let (service, client, dice) = fixture.clients[index];
+            let ask = fixture.ask(service, client);
+            black_box(decide(&fixture.view, &ask, dice, &mut fixture.row, &mut Silent));
+        });
+        for (what, (median, least)) in [("prefix lookup", lookups), ("lookup and decide", decisions)] {
+            println!("{name}, {what}: median {median:.0} ns, least {least:.0} ns");
+        }
+    }
+}
+
+/// The median and the least of the rounds, for one call of `work`.
+fn nanoseconds(clients: usize, mut work: impl FnMut(usize)) -> (f64, f64) {
+    let repeats = (16_384 / clients).max(1);
+    let mut rounds: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            for _ in 0..repeats {
+                (0..clients).for_each(&mut work);
+            }
+            start.elapsed().as_nanos() as f64 / (repeats * clients) as f64
+        })
+        .collect();
+    rounds.sort_by(f64::total_cmp);
+    (rounds[ROUNDS / 2], rounds[0])
+}

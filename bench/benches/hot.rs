@@ -1,0 +1,62 @@
+//! Instruction counts of what every query does, under callgrind (`make bench-instructions`).
+//!
+//! A call stands for 64 clients. `decide` is `fold` and `pick`, so `pick` is their difference.
+#![allow(missing_docs, unused_qualifications, reason = "the macros make such items")]
+
+mod fixture;
+
+use std::hint::black_box;
+
+use fixture::Fixture;
+use gungraun::prelude::*;
+use portolan_balance::nets::Leaf;
+use portolan_balance::{Silent, decide, fold};
+
+/// Clients asked for in one measured call: their sum is steadier than a single one.
+const CLIENTS: usize = 64;
+/// Counts do not depend on the tables' size, but making them under valgrind takes its time.
+const NETWORKS: usize = 2_000;
+
+fn fixture() -> Fixture {
+    Fixture::new(NETWORKS, CLIENTS)
+}
+
+#[library_benchmark]
+#[bench::of_64(fixture())]
+fn lookup(fixture: Fixture) -> (Fixture, u32) {
+    let mut sum = 0;
+    for &(service, client, _) in &fixture.clients {
+        sum += black_box(fixture.ask(service, client)).leaf.class.0;
+    }
+    (fixture, sum)
+}
+
+fn with_leaves() -> (Fixture, Vec<Leaf>) {
+    let fixture = fixture();
+    let leaves =
+        fixture.clients.iter().map(|&(service, client, _)| fixture.ask(service, client).leaf).collect();
+    (fixture, leaves)
+}
+
+#[library_benchmark]
+#[bench::of_64(with_leaves())]
+fn folds((mut fixture, leaves): (Fixture, Vec<Leaf>)) -> (Fixture, Vec<Leaf>) {
+    for (&(service, ..), &leaf) in fixture.clients.iter().zip(&leaves) {
+        fold(&fixture.view, service, leaf, black_box(&mut fixture.row), &mut Silent);
+    }
+    (fixture, leaves)
+}
+
+#[library_benchmark]
+#[bench::of_64(fixture())]
+fn decides(mut fixture: Fixture) -> Fixture {
+    for index in 0..CLIENTS {
+        let (service, client, dice) = fixture.clients[index];
+        let ask = fixture.ask(service, client);
+        black_box(decide(&fixture.view, &ask, dice, &mut fixture.row, &mut Silent));
+    }
+    fixture
+}
+
+library_benchmark_group!(name = hot, benchmarks = [lookup, folds, decides]);
+main!(library_benchmark_groups = hot);
