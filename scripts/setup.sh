@@ -9,7 +9,7 @@ usage: scripts/setup.sh GROUP...
 groups:
   build   Rust and a C compiler
   demo    build, and dig to try it
-  test    build, and the clients and tools that the tests drive
+  test    build, the clients and tools that the tests drive, and Knot to compare answers with
   bench   test, and the DNS servers to compare with
   instructions  build, valgrind, and gungraun-runner (instruction counts)
   isp     npm and Python, to derive the ISP tables
@@ -23,6 +23,7 @@ demo=(dig=bind9-dnsutils)
 test=(
     dig=bind9-dnsutils kdig=knot-dnsutils curl=curl ip=iproute2 nft=nftables
     openssl=openssl python3=python3 valgrind=valgrind
+    knotd=knot zonemaster-cli=zonemaster-cli
 )
 bench=(
     knotd=knot '/usr/lib/*/knot/modules-*/geoip.so=knot-module-geoip'

@@ -1,0 +1,121 @@
+//! A folder with a config, its zones and tables, ready to be run.
+//!
+//! In `*.toml` files `@dns@` stands for the node's listener, `@folder@` for the folder, `@isp-tables@` for the shipped
+//! tables, and `@NAME@` for what [`Setup::set`] has set.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::netns::Namespace;
+use crate::node::Node;
+use crate::place;
+use crate::program::{Said, portolan};
+
+/// A folder in the making.
+pub struct Setup {
+    folder: TempDir,
+    values: BTreeMap<String, String>,
+    dns: SocketAddr,
+    namespace: Option<String>,
+}
+
+impl Setup {
+    /// An empty folder.
+    #[must_use]
+    pub fn empty() -> Self {
+        let folder = tempfile::Builder::new().prefix("portolan-").tempdir().unwrap();
+        let mut setup = Self { folder, values: BTreeMap::new(), dns: place::own_socket(), namespace: None };
+        setup.set("dns", setup.dns);
+        let folder = setup.folder.path().display().to_string();
+        setup.set("folder", folder);
+        setup.set("isp-tables", place::source_root().join("isp-tables").display());
+        setup
+    }
+
+    /// A copy of `cases/NAME`.
+    #[must_use]
+    pub fn case(name: &str) -> Self {
+        let setup = Self::empty();
+        place::copy_folder(&place::case_folder(name), setup.folder.path());
+        setup
+    }
+
+    /// An empty folder with this as `portolan.toml`.
+    #[must_use]
+    pub fn config(text: &str) -> Self {
+        let setup = Self::empty();
+        setup.write("portolan.toml", text);
+        setup
+    }
+
+    /// What `@name@` stands for.
+    pub fn set(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Self {
+        self.values.insert(format!("@{name}@"), value.to_string());
+        self
+    }
+
+    /// Writes a file, with the values in it.
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, self.filled(text)).unwrap();
+    }
+
+    /// A text with the values in it.
+    #[must_use]
+    pub fn filled(&self, text: &str) -> String {
+        self.values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
+    }
+
+    /// The path of a file in the folder.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Asks and listens at this address in place of an own one of the loopback.
+    pub fn listen(&mut self, dns: SocketAddr) -> &mut Self {
+        self.dns = dns;
+        self.set("dns", dns)
+    }
+
+    /// Runs the node in a network of its own.
+    pub fn within(&mut self, namespace: &Namespace) -> &mut Self {
+        self.namespace = Some(namespace.name().to_owned());
+        self
+    }
+
+    /// Puts the values into every `*.toml`.
+    pub fn fill(&self) {
+        fill_below(self.folder.path(), self);
+    }
+
+    /// `portolan ARGS` in the folder, without a node.
+    #[must_use]
+    pub fn cli(&self, args: &[&str]) -> Said {
+        self.fill();
+        Said::by(std::process::Command::new(portolan()).args(args).current_dir(self.folder.path()))
+    }
+
+    /// Starts the node and waits until it answers.
+    #[must_use]
+    pub fn start(self) -> Node {
+        self.fill();
+        Node::start(self.folder, self.dns, self.namespace, self.values)
+    }
+}
+
+fn fill_below(folder: &Path, setup: &Setup) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            fill_below(&path, setup);
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, setup.filled(&text)).unwrap();
+        }
+    }
+}
