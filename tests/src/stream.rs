@@ -77,58 +77,6 @@ pub enum Silence {
 }
 
 /// A message with its length in front.
-    pub fn send(&mut self, message: &[u8]) {
-        assert!(self.send_raw(&framed(message)), "the server has closed the connection");
-    }
-
-    /// No more octets from here.
-    pub fn finish(&self) {
-        self.tcp.shutdown(Shutdown::Write).unwrap();
-    }
-
-    /// Waits this long for anything.
-    pub fn patience(&self, limit: Duration) {
-        self.tcp.set_read_timeout(Some(limit)).unwrap();
-    }
-
-    /// The next message, or why there is none.
-    pub fn receive(&mut self) -> Result<Vec<u8>, Silence> {
-        let mut length = [0; 2];
-        self.read(&mut length)?;
-        let mut message = vec![0; u16::from_be_bytes(length).into()];
-        self.read(&mut message)?;
-        Ok(message)
-    }
-
-    /// The next message.
-    ///
-    /// # Panics
-    /// When there is none.
-    #[must_use]
-    pub fn message(&mut self) -> Vec<u8> {
-        self.receive().unwrap_or_else(|silence| panic!("no message over TCP: {silence:?}"))
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> Result<(), Silence> {
-        self.tcp.read_exact(buffer).map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Silence::Nothing,
-            _ => Silence::Closed,
-        })
-    }
-}
-
-/// What came over a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Received {
-    /// A message.
-    Message(Vec<u8>),
-    /// The end of the connection.
-    Closed,
-    /// Nothing yet.
-    Nothing,
-}
-
-/// A message with its length in front.
 #[must_use]
 pub fn framed(message: &[u8]) -> Vec<u8> {
     let length = u16::try_from(message.len()).unwrap();
