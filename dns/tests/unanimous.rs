@@ -36,7 +36,9 @@ fn four_servers_agree() {
         count += 1;
         let got = common::serve(&[&case.zone]).ask(&case.name, &case.rtype);
         let apex_ns = |line: &String| case.aa && !case.answer.is_empty() && normal(line).contains(" IN NS ");
-        let authority = |lines: &[String]| sorted(&lines.iter().filter(|line| !apex_ns(line)).cloned().collect::<Vec<_>>());
+        let authority = |lines: &[String]| {
+            sorted(&lines.iter().filter(|line| !apex_ns(line)).cloned().collect::<Vec<_>>())
+        };
         let is_same = got.rcode() == case.rcode
             && got.aa() == case.aa
             && sorted(&got.answer) == sorted(&case.answer)
@@ -44,9 +46,23 @@ fn four_servers_agree() {
             && sorted(&got.additional) == sorted(&case.additional);
         if !is_same {
             failed.push(case.id);
-            println!("--- {}\n{}{} {}\nexpected {} aa={}\n  {:?}\n  {:?}\n  {:?}\ngot {} aa={}\n  {:?}\n  {:?}\n  {:?}",
-                case.id, case.zone, case.name, case.rtype, case.rcode, case.aa, case.answer, case.authority,
-                case.additional, got.rcode(), got.aa(), got.answer, got.authority, got.additional);
+            println!(
+                "--- {}\n{}{} {}\nexpected {} aa={}\n  {:?}\n  {:?}\n  {:?}\ngot {} aa={}\n  {:?}\n  {:?}\n  {:?}",
+                case.id,
+                case.zone,
+                case.name,
+                case.rtype,
+                case.rcode,
+                case.aa,
+                case.answer,
+                case.authority,
+                case.additional,
+                got.rcode(),
+                got.aa(),
+                got.answer,
+                got.authority,
+                got.additional
+            );
         }
     }
     assert!(failed.is_empty(), "{} of {count} differ: {failed:?}", failed.len());

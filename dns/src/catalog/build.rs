@@ -174,8 +174,8 @@ struct Output {
     nodes: Vec<Node>,
     /// Lower-cased names of the nodes that a search finds; those of parents' sides come after them in `nodes`.
     names: Vec<Vec<u8>>,
-    /// Each zone's apex.
-    apexes: Vec<u32>,
+    /// Each zone's nodes by spot.
+    ids: Vec<Vec<u32>>,
     zones: Vec<Zone>,
     entries: Vec<Entry>,
     lanes: Vec<LaneData>,
@@ -230,20 +230,21 @@ impl<'z> Builder<'_, 'z> {
             if let Some(place) = ids.get_mut(at) {
                 *place = id;
             }
-            match spot.parent {
-                None => self.out.apexes.push(id),
-                Some(parent) if spot.name.is_wildcard() => {
-                    let parent = ids.get(parent).copied().unwrap_or(NONE);
-                    if let Some(parent) = self.out.nodes.get_mut(parent as usize) {
-                        parent.wildcard = id;
-                    }
-                }
-                Some(_) => {}
-            }
+            self.wildcard(&ids, spot, id);
+        }
+        self.out.ids.push(ids);
+    }
+
+    /// Tells the node above a wildcard of it.
+    fn wildcard(&mut self, ids: &[u32], spot: &Spot<'_>, id: u32) {
+        let parent = spot.parent.filter(|_| spot.name.is_wildcard()).and_then(|parent| ids.get(parent));
+        if let Some(parent) = parent.and_then(|&parent| self.out.nodes.get_mut(parent as usize)) {
+            parent.wildcard = id;
         }
     }
 
-    /// The parent's side of an apex that lies in another served zone: DS is the parent's (RFC 4035 3.1.4.1).
+    /// The parent's side of an apex that lies in another served zone. No search finds it: it answers DS, which is the
+    /// parent's (RFC 4035 3.1.4.1), and where the apex is `*.parent` it is still the parent's wildcard.
     fn parent_side(&mut self, position: usize) {
         let trees = self.trees;
         let Some(child) = trees.get(position) else { return };
@@ -253,20 +254,19 @@ impl<'z> Builder<'_, 'z> {
             .filter(|(_, tree)| tree.origin != child.origin && child.origin.is_under(&tree.origin))
             .max_by_key(|(_, tree)| tree.origin.label_count());
         let Some((zone, parent)) = parent else { return };
-        let mut node = empty_node(zone);
-        if let Some(spot) = parent.get(&child.origin) {
-            if spot.is_hidden {
-                return;
-            }
-            node.entries = self.out.entries.len() as u32;
-            self.entry(zone, parent, spot, RrType::DS);
-            node.entry_count = (self.out.entries.len() - node.entries as usize) as u16;
+        let spot = parent.get(&child.origin);
+        if spot.is_some_and(|spot| spot.is_hidden) {
+            return;
         }
         let id = self.out.nodes.len() as u32;
+        let node = spot.map_or_else(|| empty_node(zone), |spot| self.node(zone, parent, spot));
         self.out.nodes.push(node);
-        let apex = self.out.apexes.get(position).copied().unwrap_or(NONE);
+        let apex = self.out.ids.get(position).and_then(|ids| ids.first()).copied().unwrap_or(NONE);
         if let Some(apex) = self.out.nodes.get_mut(apex as usize) {
             apex.parent_side = id;
+        }
+        if let (Some(spot), Some(ids)) = (spot, self.out.ids.get(zone).cloned()) {
+            self.wildcard(&ids, spot, id);
         }
     }
 

@@ -81,6 +81,7 @@ pub(crate) fn answer<C: Choose>(
         choose,
         owner,
         is_first: true,
+        dnames: [NONE; CHAIN_MAX],
         out: Answered {
             rcode: Rcode::NOERROR,
             is_authoritative: true,
@@ -120,6 +121,8 @@ struct Walk<'q, 'w, 'b, C> {
     choose: &'w mut C,
     owner: NameAt,
     is_first: bool,
+    /// DNAMEs answered so far, then [`NONE`].
+    dnames: [u32; CHAIN_MAX],
     out: Answered,
 }
 
@@ -239,8 +242,13 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         let Some(entry) = catalog.entry(node.dname) else { return Next::Done };
         self.class(Class::Data(u64::from(node.dname)));
         let Some((ttl, target)) = entry.section.first_record(&catalog.pool) else { return Next::Done };
-        let ancestor = NameAt { start: self.owner.start + front, end: self.owner.end };
-        self.writer.section(&catalog.pool, &entry.section, ancestor);
+        // a chain may pass one DNAME more than once, and an RRset is answered once
+        let before = self.dnames.iter().position(|&id| id == node.dname || id == NONE).unwrap_or(CHAIN_MAX);
+        if let Some(place) = self.dnames.get_mut(before).filter(|place| **place == NONE) {
+            *place = node.dname;
+            let ancestor = NameAt { start: self.owner.start + front, end: self.owner.end };
+            self.writer.section(&catalog.pool, &entry.section, ancestor);
+        }
         if front + target.len() > crate::name::MAX_NAME {
             self.out.rcode = Rcode::YXDOMAIN;
             return Next::Done;

@@ -79,7 +79,8 @@ pub fn decode(bytes: &[u8]) -> Result<Message, String> {
     for (i, section) in sections.iter_mut().enumerate() {
         for _ in 0..word(6 + 2 * i)? {
             let (owner, end) = name_at(bytes, at)?;
-            let (rtype, class, ttl_high, ttl_low) = (word(end)?, word(end + 2)?, word(end + 4)?, word(end + 6)?);
+            let (rtype, class, ttl_high, ttl_low) =
+                (word(end)?, word(end + 2)?, word(end + 4)?, word(end + 6)?);
             let start = end + 10;
             at = start + usize::from(word(end + 8)?);
             let rdata = bytes.get(start..at).ok_or("data cut off")?;
@@ -176,10 +177,13 @@ fn data_text(bytes: &[u8], rtype: u16, start: usize, end: usize) -> Result<Strin
         Ok((all.join(" "), at))
     };
     let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    let whole = |(text, at): (String, usize)| if at == end { Ok(text) } else { Err("data length".to_owned()) };
+    let whole =
+        |(text, at): (String, usize)| if at == end { Ok(text) } else { Err("data length".to_owned()) };
     Ok(match rtype {
         1 => <[u8; 4]>::try_from(data).map(std::net::Ipv4Addr::from).map_err(|e| e.to_string())?.to_string(),
-        28 => <[u8; 16]>::try_from(data).map(std::net::Ipv6Addr::from).map_err(|e| e.to_string())?.to_string(),
+        28 => {
+            <[u8; 16]>::try_from(data).map(std::net::Ipv6Addr::from).map_err(|e| e.to_string())?.to_string()
+        }
         2 | 5 | 12 | 39 => whole(names(start, 1)?)?,
         15 => format!("{} {}", word(start), whole(names(start + 2, 1)?)?),
         33 => {
@@ -189,10 +193,8 @@ fn data_text(bytes: &[u8], rtype: u16, start: usize, end: usize) -> Result<Strin
         6 => {
             let (names, at) = names(start, 2)?;
             let numbers = bytes.get(at..at + 20).filter(|_| at + 20 == end).ok_or("SOA length")?;
-            let numbers: Vec<String> = numbers
-                .chunks(4)
-                .map(|n| u32::from_be_bytes(n.try_into().unwrap()).to_string())
-                .collect();
+            let numbers: Vec<String> =
+                numbers.chunks(4).map(|n| u32::from_be_bytes(n.try_into().unwrap()).to_string()).collect();
             format!("{names} {}", numbers.join(" "))
         }
         16 => {
@@ -215,7 +217,8 @@ pub fn load(zones: &[&str]) -> Vec<Loaded> {
         .iter()
         .map(|zone| {
             let mut source = BTreeMap::from([("zone".to_owned(), zone.as_bytes().to_vec())]);
-            text::load(&mut source, "zone", &Limits::default()).unwrap_or_else(|faults| panic!("{zone}\n{faults:#?}"))
+            text::load(&mut source, "zone", &Limits::default())
+                .unwrap_or_else(|faults| panic!("{zone}\n{faults:#?}"))
         })
         .collect()
 }
@@ -252,9 +255,16 @@ impl Server {
 
     /// The reply's octets.
     pub fn send(&mut self, bytes: &[u8], source: &str, transport: Transport) -> Option<Vec<u8>> {
-        let source: SocketAddr = format!("{source}:4000").parse().or_else(|_| format!("[{source}]:4000").parse()).unwrap();
+        let source: SocketAddr =
+            format!("{source}:4000").parse().or_else(|_| format!("[{source}]:4000").parse()).unwrap();
         let mut replies = Replies::new(1, 65_535);
-        respond(&mut self.worker, &self.snapshot, &[Query { bytes, source, transport }], &mut replies, self.now);
+        respond(
+            &mut self.worker,
+            &self.snapshot,
+            &[Query { bytes, source, transport }],
+            &mut replies,
+            self.now,
+        );
         replies.get(0).map(<[u8]>::to_vec)
     }
 
@@ -265,7 +275,8 @@ impl Server {
     }
 
     pub fn udp(&mut self, bytes: &[u8]) -> Option<Message> {
-        self.send(bytes, "192.0.2.53", Transport::Udp).map(|reply| decode(&reply).unwrap_or_else(|e| panic!("{e}: {reply:02x?}")))
+        self.send(bytes, "192.0.2.53", Transport::Udp)
+            .map(|reply| decode(&reply).unwrap_or_else(|e| panic!("{e}: {reply:02x?}")))
     }
 }
 
@@ -281,7 +292,13 @@ pub fn query(name: &str, rtype: &str) -> Vec<u8> {
 }
 
 /// Adds an OPT record.
-pub fn with_opt(mut query: Vec<u8>, udp_size: u16, version: u8, flags: u16, options: &[(u16, &[u8])]) -> Vec<u8> {
+pub fn with_opt(
+    mut query: Vec<u8>,
+    udp_size: u16,
+    version: u8,
+    flags: u16,
+    options: &[(u16, &[u8])],
+) -> Vec<u8> {
     query[11] += 1;
     query.extend_from_slice(&[0, 0, 41]);
     query.extend_from_slice(&udp_size.to_be_bytes());
@@ -317,7 +334,11 @@ pub fn normal(line: &str) -> String {
 fn keep_type(line: &str) -> String {
     line.split(' ')
         .enumerate()
-        .map(|(i, field)| if i == 2 || i == 3 { field.to_ascii_uppercase() } else { field.to_ascii_lowercase() })
+        .map(
+            |(i, field)| {
+                if i == 2 || i == 3 { field.to_ascii_uppercase() } else { field.to_ascii_lowercase() }
+            },
+        )
         .collect::<Vec<_>>()
         .join(" ")
 }
