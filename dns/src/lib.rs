@@ -4,6 +4,7 @@ pub mod catalog;
 pub mod cookie;
 pub mod ecs;
 mod edns;
+pub mod fuzz;
 pub mod name;
 pub mod present;
 pub mod record;

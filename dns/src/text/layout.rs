@@ -102,7 +102,9 @@ pub(super) fn layout(rtype: RrType) -> Option<&'static [Field]> {
         RrType::ISDN => &[Text, MaybeText],
         RrType::NSAP => &[Nsap],
         RrType::SIG | RrType::RRSIG => &[TypeCode, Algorithm, U8, Span, Time, Time, U16, Name, Base64],
-        RrType::KEY | RrType::DNSKEY | RrType::CDNSKEY | RrType::RKEY => &[U16, U8, Algorithm, MaybeBase64],
+        // a KEY may say that there is no key (RFC 2535 3.1.2)
+        RrType::KEY => &[U16, U8, Algorithm, MaybeBase64],
+        RrType::DNSKEY | RrType::CDNSKEY | RrType::RKEY => &[U16, U8, Algorithm, Base64],
         RrType::PX => &[U16, Name, Name],
         RrType::GPOS => &[Text, Text, Text],
         RrType::LOC => &[Location],

@@ -67,7 +67,8 @@ fn altitude(text: &[u8]) -> Option<u32> {
 
 /// A decimal digit and a power of ten, in centimetres; up to 90000 km.
 fn size(text: &[u8]) -> Option<u8> {
-    let mut mantissa = fixed(text.strip_suffix(b"m").unwrap_or(text), 2).filter(|&size| size <= 9_000_000_000)?;
+    let mut mantissa =
+        fixed(text.strip_suffix(b"m").unwrap_or(text), 2).filter(|&size| size <= 9_000_000_000)?;
     let mut exponent = 0_u8;
     while mantissa > 9 {
         mantissa /= 10;

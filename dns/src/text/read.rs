@@ -5,9 +5,10 @@ use crate::record::{Place, Problem, Record};
 use crate::rrtype::RrType;
 
 use super::field::{self, Fields};
+use super::generate::Template;
 use super::lex::{Entry, Lexer, Quotes, Token};
 use super::problem::{fail, shown};
-use super::{Limits, Source, generate, rdata};
+use super::{Limits, Source, rdata};
 
 /// What the files gave, before the zone is checked as a whole.
 #[derive(Default)]
@@ -165,16 +166,32 @@ impl Reader<'_> {
                 self.include(&path, directive.at, inner)?;
             }
             b"$GENERATE" => {
-                let lines = generate::expand(rest, directive.at, self.limits.generated - self.generated)?;
-                self.generated += lines.count;
-                let errors = self.read.errors.len();
-                self.entries(Lexer::generated(&lines.text, directive.at), &mut scope.clone());
-                // what is wrong with one of them is mostly wrong with all
-                self.read.errors.truncate(errors + 1);
+                self.generate(&Template::parse(rest, directive.at)?, directive.at, scope)?;
             }
             _ => {
                 return Err(fail(directive.at, format!("unknown directive {}", shown(directive.text)))
                     .help("known are $ORIGIN, $TTL, $INCLUDE and $GENERATE; write \"\\$\" for a name"));
+            }
+        }
+        Ok(())
+    }
+
+    fn generate(&mut self, template: &Template, at: Place, scope: &Scope) -> Result<(), Problem> {
+        let left = self.limits.generated - self.generated;
+        let count = template.count();
+        if count > left {
+            return Err(fail(at, format!("$GENERATE makes {count} records; {left} more are allowed"))
+                .help("make the range smaller, or the step larger"));
+        }
+        self.generated += count;
+        let errors = self.read.errors.len();
+        let mut text = Vec::new();
+        for value in template.values() {
+            template.text(value, &mut text)?;
+            self.entries(Lexer::generated(&text, at), &mut scope.clone());
+            if self.read.errors.len() > errors {
+                // what is wrong with one of them is mostly wrong with all
+                break;
             }
         }
         Ok(())
