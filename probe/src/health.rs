@@ -286,6 +286,13 @@ mod tests {
             script.push_str(&letter.repeat(dice.usize(1..120)));
         }
         assert!(changes(&script) <= script.len() / 60, "{}", changes(&script));
+        // Without delays the counts bound the changes: one up and one down for each rise + fall verdicts.
+        let counted = Timing { rise: 2, fall: 3, ..Timing::default() };
+        let script: String = (0..6000).map(|_| if dice.bool() { '+' } else { '-' }).collect();
+        let mut health = Health::initial(Initial::Up, 0);
+        let shown = states(&mut health, &counted, &script);
+        let count = shown.as_bytes().windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(count <= 2 * script.len() / 5, "{count}");
     }
 
     #[test]

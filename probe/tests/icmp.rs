@@ -62,6 +62,21 @@ async fn removed_checks_do_not_disturb_the_others() {
     assert!(runner.snapshot().iter().all(|line| line.stats.bad == 0), "{:?}", runner.totals());
 }
 
+/// link.md case 32: a burst of echoes loses none in the socket.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_burst_loses_no_answer() {
+    if !is_root() {
+        return;
+    }
+    let all: Vec<_> =
+        (0..2000).map(|at| echo(&format!("127.1.{}.{}", at / 200, at % 200 + 1), None, 60_000)).collect();
+    let (runner, mut events) = Runner::spawn(RunnerSettings { burst: 2000, ..RunnerSettings::default() });
+    tokio::spawn(async move { while events.recv().await.is_some() {} });
+    runner.apply(all);
+    eventually("each has a verdict", || runner.totals().good + runner.totals().bad == 2000).await;
+    assert_eq!(runner.totals().bad, 0);
+}
+
 /// Without privilege the verdict says what to do; with the sysctl open, echoes work without it.
 #[test]
 fn privilege() {
@@ -86,6 +101,50 @@ fn privilege() {
     };
     run_as_nobody("1 0", "no right to send ICMP; give CAP_NET_RAW");
     run_as_nobody("0 2147483647", "answered in");
+}
+
+/// A router's "unreachable" is not an answer: behind the second namespace, which forwards, there is nothing.
+#[test]
+fn errors_of_routers_are_bad() {
+    if !is_root() {
+        return;
+    }
+    let own = std::env::current_exe().unwrap();
+    // The router's namespace lives as long as its `sleep`; the link goes up when that has its own namespace.
+    let script = r#"set -e; ip link set lo up
+        unshare --net sleep 60 & router=$!; trap 'kill $router' EXIT
+        while [ "$(readlink /proc/$router/ns/net)" = "$(readlink /proc/$$/ns/net)" ]; do :; done
+        ip link add here type veth peer name there netns $router
+        ip address add 10.77.0.1/24 dev here; ip -6 address add fd77::1/64 dev here nodad; ip link set here up
+        nsenter --net=/proc/$router/ns/net sh -c '
+            ip address add 10.77.0.2/24 dev there; ip -6 address add fd77::2/64 dev there nodad
+            ip link set there up
+            echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding
+            ip route add unreachable 10.78.0.0/24; ip -6 route add unreachable fd78::/64'
+        ip route add 10.78.0.0/24 via 10.77.0.2; ip -6 route add fd78::/64 via fd77::2
+        "$OWN" --exact --ignored behind_a_router"#;
+    let output = Command::new("unshare")
+        .args(["--net", "bash", "-c", script])
+        .env("OWN", own)
+        .env("WANT", "ICMP error type")
+        .output()
+        .unwrap();
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
+}
+
+#[tokio::test]
+#[ignore = "run by `errors_of_routers_are_bad` in a namespace with a router"]
+async fn behind_a_router() {
+    let Ok(want) = std::env::var("WANT") else { return };
+    for (address, good) in [("10.77.0.2", true), ("10.78.0.1", false), ("fd77::2", true), ("fd78::1", false)]
+    {
+        let verdict = check_once(&echo(address, None, 1000)).await;
+        assert_eq!(verdict.is_good(), good, "{address}: {verdict:?}");
+        if let Verdict::Bad(reason) = verdict {
+            assert!(reason.detail.contains(&want), "{address}: {reason}");
+        }
+    }
 }
 
 #[tokio::test]

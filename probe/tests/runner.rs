@@ -66,6 +66,27 @@ async fn news_and_only_news() {
     assert_eq!((event.health.state, event.health.recovered_ms.is_some()), (State::Up, true));
 }
 
+/// dns.md case 23 and H18: a server that is well at every other check changes its state once, not each time.
+#[tokio::test]
+async fn flapping_is_not_followed() {
+    let turn = AtomicUsize::new(0);
+    let (address, count) = serve("127.0.0.1:0", After::Close, move |_| {
+        let status = if turn.fetch_add(1, Ordering::SeqCst) % 2 == 0 { "200 OK" } else { "503 Out" };
+        vec![format!("HTTP/1.1 {status}\r\n\r\n").into_bytes()]
+    })
+    .await;
+    let held = Timing { failback_delay: Duration::from_secs(3600), ..timing(10, 5000) };
+    let (runner, mut events) = Runner::spawn(RunnerSettings::default());
+    runner.apply([http(address, "/", held)]);
+    eventually("60 checks", || count.load(Ordering::SeqCst) >= 60).await;
+    runner.apply([]);
+    let mut changes = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        changes.extend(event.change.map(|change| change.to));
+    }
+    assert_eq!(changes, [State::Down]);
+}
+
 /// Case H07: whoever asks, however often, one target and definition is one check.
 #[tokio::test]
 async fn equal_checks_run_once() {

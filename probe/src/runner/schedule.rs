@@ -7,9 +7,8 @@ use tokio::time::Instant;
 /// How long the check at place `at` of `count` new ones waits before its first run: the first `burst` start at
 /// once, the rest are spread over their interval (dns.md case 24).
 pub(super) fn first_delay(at: usize, count: usize, burst: usize, interval: Duration) -> Duration {
-    let (Some(place), paced) = ((at + 1).checked_sub(burst + 1), count.saturating_sub(burst)) else {
-        return Duration::ZERO;
-    };
+    let Some(place) = at.checked_sub(burst) else { return Duration::ZERO };
+    let paced = count.saturating_sub(burst);
     interval.mul_f64((place + 1) as f64 / (paced + 1) as f64)
 }
 

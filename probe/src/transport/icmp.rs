@@ -9,9 +9,9 @@ use std::{
     },
 };
 
-use surge_ping::{Client, Config, ICMP, PingIdentifier, PingSequence, SurgeError};
+use surge_ping::{Client, Config, ICMP, IcmpPacket, PingIdentifier, PingSequence, SurgeError};
 
-use super::failed;
+use super::{failed, icmp_socket};
 use crate::{
     kind::IcmpDef,
     verdict::{Reason, Verdict, What},
@@ -50,7 +50,10 @@ impl Pingers {
         let sequence = PingSequence(self.sequence.fetch_add(1, Ordering::Relaxed));
         let payload = vec![0x50; usize::from(def.size)];
         match pinger.ping(sequence, &payload).await {
-            Ok((_, time)) => Ok(Verdict::good(format!("answered in {time:.1?}"))),
+            Ok((packet, time)) => match error_of(&packet) {
+                None => Ok(Verdict::good(format!("answered in {time:.1?}"))),
+                Some(error) => Err(failed(What::Connect, format!("{address}: {error}"))),
+            },
             Err(SurgeError::IOError(error)) => Err(failed(What::Connect, format!("{address}: {error}"))),
             Err(error) => Err(failed(What::Local, format!("{address}: {error}"))),
         }
@@ -68,9 +71,25 @@ impl Pingers {
             config = config.bind(SocketAddr::new(source, 0));
         }
         let client = Client::new(&config.build()).map_err(|error| cannot_open(source, &error))?;
+        icmp_socket::tune(client.get_socket().get_native_sock(), v4);
         clients.insert((v4, source), client.clone());
         Ok(client)
     }
+}
+
+/// What a router said in place of the target: the library hands out its errors like answers.
+fn error_of(packet: &IcmpPacket) -> Option<String> {
+    let (reply, kind, code, from) = match packet {
+        IcmpPacket::V4(packet) => {
+            let (kind, code) = (packet.get_icmp_type().0, packet.get_icmp_code().0);
+            (0, kind, code, IpAddr::V4(packet.get_source()))
+        }
+        IcmpPacket::V6(packet) => {
+            let (kind, code) = (packet.get_icmpv6_type().0, packet.get_icmpv6_code().0);
+            (129, kind, code, IpAddr::V6(packet.get_source()))
+        }
+    };
+    (kind != reply).then(|| format!("ICMP error type {kind} code {code} from {from}"))
 }
 
 /// link.md case 37: without privilege the error says what to do.

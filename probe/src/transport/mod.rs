@@ -19,6 +19,7 @@ use crate::{
 };
 
 mod icmp;
+mod icmp_socket;
 mod process;
 mod stream;
 mod tls;
