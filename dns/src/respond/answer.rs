@@ -193,6 +193,10 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
             }
         }
         if let Some(entry) = catalog.entries_of(node).iter().find(|entry| entry.rtype == qtype) {
+            if qtype == RrType::DNAME && self.dnames.contains(&node.dname) {
+                // it led here
+                return Next::Done;
+            }
             self.writer.section(&catalog.pool, &entry.section, self.owner);
             return Next::Done;
         }
