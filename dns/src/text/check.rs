@@ -1,8 +1,8 @@
 //! What must hold of a zone as a whole, and what is odd in one but can be served.
 
-mod dots;
 mod names;
 mod sets;
+mod slips;
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -37,7 +37,8 @@ pub fn check(records: &mut Vec<Record>) -> Result<Checked, Vec<Problem>> {
     }
     names::hidden(&groups, &origin, &mut warnings);
     names::servers(&groups, &origin, &mut warnings);
-    dots::missing(records, &origin, &mut warnings);
+    slips::addresses(records, &mut warnings);
+    slips::missing(records, &origin, &mut warnings);
     let edits = sets::edits(&groups, &mut warnings);
     sets::apply(edits, records);
     Ok(Checked { origin, warnings: shortened(warnings) })

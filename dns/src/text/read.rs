@@ -316,8 +316,11 @@ fn rtype(token: &Token<'_>) -> Result<RrType, Problem> {
     let rtype = match RrType::from_bytes(token.text) {
         Ok(rtype) if token.quotes == Quotes::None => rtype,
         _ => {
-            return Err(fail(token.at, format!("{} is no record type", shown(token.text)))
-                .help("write the type's mnemonic, or TYPE and its number, before the data"));
+            let help = match token.text {
+                [b'$', ..] => "begin directives in the first column",
+                _ => "write the type's mnemonic, or TYPE and its number, before the data",
+            };
+            return Err(fail(token.at, format!("{} is no record type", shown(token.text))).help(help));
         }
     };
     if rtype.is_meta() {

@@ -186,6 +186,22 @@ pub(crate) const GOOD: &[Good] = &[
         ],
     },
     Good {
+        name: "servers given by address",
+        texts: &[(
+            "z",
+            "$ORIGIN t.\n$TTL 60\n@ SOA ns.u. h 1 1 1 1 1\n@ NS ns.u.\na NS 192.0.2.1.\nb MX 5 192.0.2.1\n",
+        )],
+        records: &[
+            "t. 60 NS 026e73017500",
+            "a.t. 60 NS 0331393201300132013100",
+            "b.t. 60 MX 000503313932013001320131017400",
+        ],
+        warnings: &[
+            "z:5:1: the target of a.t. NS is an address (help: give the address",
+            "z:6:1: the target of b.t. MX is an address",
+        ],
+    },
+    Good {
         name: "a forgotten dot in a reverse zone",
         texts: &[(
             "z",
@@ -238,6 +254,11 @@ pub(crate) const BAD: &[Bad] = &[
             "z:1:1: bad name \"www\": the name is relative and no origin is known (help: write the full name",
             "z:2:1: bad name \"@\": the name is relative and no origin is known",
         ],
+    ),
+    (
+        "an indented directive",
+        &[("z", "$ORIGIN t.\nx 1 TXT x\n $TTL 60\n")],
+        &["z:3:2: \"$TTL\" is no record type (help: begin directives in the first column)"],
     ),
     ("no owner yet", &[("z", " 60 A 192.0.2.1\n")], &["z:1:2: the line begins with a blank"]),
     (

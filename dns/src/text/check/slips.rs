@@ -1,4 +1,4 @@
-//! Names that look as if their trailing dot was forgotten, the most common slip in zone files.
+//! Names that are hardly meant: the trailing dot forgotten, or an address where a name belongs.
 
 use crate::name::Name;
 use crate::record::{Problem, Record};
@@ -6,6 +6,28 @@ use crate::rrtype::RrType;
 
 use super::super::layout::{Field, layout};
 use super::super::problem::fail;
+
+/// Warns of servers given by address.
+pub(super) fn addresses(records: &[Record], warnings: &mut Vec<Problem>) {
+    for record in records {
+        let start = match record.rtype {
+            RrType::NS => 0,
+            RrType::MX => 2,
+            RrType::SRV => 6,
+            _ => continue,
+        };
+        let Some(target) = record.rdata.get(start..).and_then(|wire| Name::from_wire(wire).ok()) else {
+            continue;
+        };
+        let octets: Vec<&[u8]> = target.labels().take(4).collect();
+        if octets.len() == 4 && octets.iter().all(|label| label.iter().all(u8::is_ascii_digit)) {
+            warnings.push(
+                fail(record.at, format!("the target of {} {} is an address", record.owner, record.rtype))
+                    .help("give the address to a name with an A record, and write that name here"),
+            );
+        }
+    }
+}
 
 /// Warns of names that end in the origin twice, and of PTR targets inside a reverse zone.
 pub(super) fn missing(records: &[Record], origin: &Name, warnings: &mut Vec<Problem>) {
