@@ -8,6 +8,7 @@ mod fixture;
 use std::hint::black_box;
 
 use fixture::Fixture;
+use fixture::answers::Answers;
 use gungraun::prelude::*;
 use portolan_balance::nets::Leaf;
 use portolan_balance::{Silent, decide, fold};
@@ -58,5 +59,21 @@ fn decides(mut fixture: Fixture) -> Fixture {
     fixture
 }
 
-library_benchmark_group!(name = hot, benchmarks = [lookup, folds, decides]);
+fn static_answers() -> Answers {
+    fixture().static_answers()
+}
+
+fn dynamic_answers() -> Answers {
+    fixture().dynamic_answers()
+}
+
+#[library_benchmark]
+#[bench::static_64(static_answers())]
+#[bench::dynamic_64(dynamic_answers())]
+fn responds(mut answers: Answers) -> Answers {
+    black_box(answers.respond());
+    answers
+}
+
+library_benchmark_group!(name = hot, benchmarks = [lookup, folds, decides, responds]);
 main!(library_benchmark_groups = hot);
