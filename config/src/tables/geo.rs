@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use portolan_balance::nets::{Run, Runs, push_run};
 
 use super::mmdb::Value;
-use super::prefix::Span;
+use super::prefix::{Fault, Span};
+use super::text::problem;
 use super::{Mmdb, TableProblem};
 
 /// What a GeoIP file says of a network. Codes are upper case; what the file leaves out is empty or `None`.
@@ -57,6 +58,11 @@ pub fn load_geo(mmdb: &Mmdb) -> Result<GeoTable, TableProblem> {
         Span::V4(first, last) => push_run(&mut runs.v4, Run { first, last, value }),
         Span::V6(first, last) => push_run(&mut runs.v6, Run { first, last, value }),
     })?;
+    if table.records.len() == 1 {
+        let message = format!("no network of this {} file has a place", mmdb.database_type());
+        let help = "name a City or Country file; AS numbers go to the key `asn`";
+        return Err(problem(mmdb.path(), None, None, Fault::new(message, help)));
+    }
     table.records.shrink_to_fit();
     Ok(table)
 }

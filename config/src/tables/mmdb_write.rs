@@ -7,8 +7,12 @@ use std::net::IpAddr;
 pub enum Data {
     /// UTF-8 text.
     Text(String),
+    /// A whole number of 16 bits: most of the metadata.
+    U16(u16),
     /// A whole number.
     U32(u32),
+    /// A whole number of 64 bits: the time of the build.
+    U64(u64),
     /// A number with a fraction.
     F64(f64),
     /// Fields by name.
@@ -63,11 +67,11 @@ impl MmdbWriter {
             ("database_type".to_owned(), database_type.into()),
             ("description".to_owned(), Data::Map(Vec::new())),
             ("languages".to_owned(), Data::List(vec!["en".into()])),
-            ("ip_version".to_owned(), Data::U32(if v6 { 6 } else { 4 })),
-            ("record_size".to_owned(), Data::U32(32)),
-            ("binary_format_major_version".to_owned(), Data::U32(2)),
-            ("binary_format_minor_version".to_owned(), Data::U32(0)),
-            ("build_epoch".to_owned(), Data::U32(1_700_000_000)),
+            ("ip_version".to_owned(), Data::U16(if v6 { 6 } else { 4 })),
+            ("record_size".to_owned(), Data::U16(32)),
+            ("binary_format_major_version".to_owned(), Data::U16(2)),
+            ("binary_format_minor_version".to_owned(), Data::U16(0)),
+            ("build_epoch".to_owned(), Data::U64(1_700_000_000)),
         ];
         Self { v6, nodes: vec![[Next::Nothing; 2]], data: Vec::new(), metadata }
     }
@@ -164,8 +168,16 @@ fn encode(value: &Data, out: &mut Vec<u8>) {
             control(3, 8, out);
             out.extend_from_slice(&number.to_be_bytes());
         }
+        Data::U16(number) => {
+            control(5, 2, out);
+            out.extend_from_slice(&number.to_be_bytes());
+        }
         Data::U32(number) => {
             control(6, 4, out);
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        Data::U64(number) => {
+            control(9, 8, out);
             out.extend_from_slice(&number.to_be_bytes());
         }
         Data::Map(fields) => {
