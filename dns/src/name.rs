@@ -122,6 +122,13 @@ impl Name {
         self.0.get(label.len() + 1..).map(|rest| Self(rest.into()))
     }
 
+    /// The last `labels` labels of the name; `None` when it has fewer.
+    pub(crate) fn suffix(&self, labels: usize) -> Option<Self> {
+        let skipped = self.label_count().checked_sub(labels)?;
+        let start: usize = self.labels().take(skipped).map(|label| label.len() + 1).sum();
+        self.0.get(start..).map(|rest| Self(rest.into()))
+    }
+
     /// The same name in lower case, the form DNSSEC signs (RFC 4034 6.2).
     pub fn to_lowercase(&self) -> Self {
         // length octets are at most 63, below 'A'

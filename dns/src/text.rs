@@ -141,4 +141,3 @@ pub fn load(source: &mut dyn Source, path: &str, limits: &Limits) -> Result<Load
     read.errors.truncate(limits.problems.max(1));
     Err(read.errors.into_iter().map(|problem| Fault::new(problem, &read.files)).collect())
 }
-

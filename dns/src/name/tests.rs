@@ -51,6 +51,10 @@ fn sizes_at_the_limit() {
         assert_eq!(shorter.label_count(), left);
     }
     assert!(shorter.is_root() && shorter.parent().is_none());
+    let name: Name = "a.bc.d.".parse().unwrap();
+    let suffixes: Vec<_> = (0..5).map(|labels| name.suffix(labels).map(|name| name.to_string())).collect();
+    let want = [".", "d.", "bc.d.", "a.bc.d."].map(|text| Some(text.to_owned()));
+    assert_eq!(suffixes, [&want[..], &[None]].concat());
 }
 
 #[test]

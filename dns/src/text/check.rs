@@ -26,8 +26,8 @@ pub struct Checked {
 /// Checks the records of one zone. Drops duplicates, and gives each RRset one TTL (RFC 2181 5).
 pub fn check(records: &mut Vec<Record>) -> Result<Checked, Vec<Problem>> {
     let origin = apex(records).map_err(|problem| vec![problem])?;
-    let mut errors: Vec<Problem> =
-        records.iter().filter(|at| !at.owner.is_under(&origin)).map(|at| outside(at, &origin)).collect();
+    let outsiders = records.iter().filter(|record| !record.owner.is_under(&origin));
+    let mut errors: Vec<Problem> = outsiders.take(MOST).map(|record| outside(record, &origin)).collect();
     let mut warnings = Vec::new();
     let groups = Groups::new(records);
     names::standing_alone(&groups, &mut errors);
@@ -35,8 +35,7 @@ pub fn check(records: &mut Vec<Record>) -> Result<Checked, Vec<Problem>> {
         errors.sort_by_key(|problem| problem.place);
         return Err(errors);
     }
-    names::hidden(&groups, &origin, &mut warnings);
-    names::servers(&groups, &origin, &mut warnings);
+    names::reachable(&groups, &origin, &mut warnings);
     slips::addresses(records, &mut warnings);
     slips::missing(records, &origin, &mut warnings);
     let edits = sets::edits(&groups, &mut warnings);
@@ -135,9 +134,11 @@ fn data_order(a: &Record, b: &Record) -> std::cmp::Ordering {
     a.rdata.cmp(&b.rdata)
 }
 
+/// How many problems of one kind anybody reads.
+const MOST: usize = 50;
+
 /// The first warnings in the order of the text, and how many more there were.
 fn shortened(mut warnings: Vec<Problem>) -> Vec<Problem> {
-    const MOST: usize = 50;
     warnings.sort_by_key(|problem| problem.place);
     if warnings.len() > MOST {
         let more = warnings.len() - MOST;

@@ -39,28 +39,31 @@ pub(super) fn standing_alone(groups: &Groups<'_>, errors: &mut Vec<Problem>) {
     }
 }
 
+/// Warns of what no answer reaches, and of name servers that cannot be found.
+pub(super) fn reachable(groups: &Groups<'_>, origin: &Name, warnings: &mut Vec<Problem>) {
+    let cuts = Cuts::new(groups, origin);
+    hidden(groups, &cuts, warnings);
+    servers(groups, &cuts, warnings);
+}
+
 /// RFC 2181 10.1, RFC 4034 2.5: only what DNSSEC itself adds.
 fn may_stand_beside_cname(rtype: RrType) -> bool {
     matches!(rtype, RrType::CNAME | RrType::RRSIG | RrType::NSEC | RrType::SIG | RrType::NXT | RrType::KEY)
 }
 
 /// Warns of data that a delegation or a DNAME above hides (RFC 1034 4.2.1, RFC 6672 2.4).
-pub(super) fn hidden(groups: &Groups<'_>, origin: &Name, warnings: &mut Vec<Problem>) {
-    let cut = |record: &Record| record.rtype == RrType::NS && record.owner != *origin;
-    if !groups.records.iter().any(|record| record.rtype == RrType::DNAME || cut(record)) {
-        return;
-    }
+fn hidden(groups: &Groups<'_>, cuts: &Cuts<'_>, warnings: &mut Vec<Problem>) {
     for owner in &groups.members {
         let Some(name) = owner.first().map(|record| &record.owner) else { continue };
         if let Some(record) = owner.iter().find(|record| !may_stand_at_cut(record.rtype))
-            && owner.iter().any(|record| cut(record))
+            && cuts.delegates(name)
         {
             warnings.push(
                 fail(record.at, format!("{name} is delegated, so its {} is not answered here", record.rtype))
                     .help("move it into the delegated zone"),
             );
         }
-        let Some((by, above)) = above(groups, name, origin) else { continue };
+        let Some((by, above)) = cuts.above(name) else { continue };
         let glue = |rtype| by == RrType::NS && matches!(rtype, RrType::A | RrType::AAAA);
         if let Some(record) = owner.iter().find(|record| !glue(record.rtype)) {
             warnings.push(
@@ -76,23 +79,45 @@ fn may_stand_at_cut(rtype: RrType) -> bool {
     matches!(rtype, RrType::NS | RrType::DS | RrType::NSEC | RrType::RRSIG | RrType::A | RrType::AAAA)
 }
 
-/// The nearest name above that is delegated or has a DNAME.
-fn above(groups: &Groups<'_>, name: &Name, origin: &Name) -> Option<(RrType, Name)> {
-    let mut name = name.clone();
-    while name != *origin {
-        name = name.parent()?;
-        if groups.has(&name, RrType::DNAME) {
-            return Some((RrType::DNAME, name));
+/// Where other zones or other names take over.
+struct Cuts<'g> {
+    groups: &'g Groups<'g>,
+    origin: &'g Name,
+    /// Bit n: there is a cut at some name of n labels. Only at those a name's ancestors are looked up.
+    depths: u128,
+}
+
+impl<'g> Cuts<'g> {
+    fn new(groups: &'g Groups<'g>, origin: &'g Name) -> Self {
+        let mut cuts = Self { groups, origin, depths: 0 };
+        for record in groups.records {
+            if record.rtype == RrType::DNAME || (record.rtype == RrType::NS && record.owner != *origin) {
+                cuts.depths |= 1 << record.owner.label_count();
+            }
         }
-        if name != *origin && groups.has(&name, RrType::NS) {
-            return Some((RrType::NS, name));
-        }
+        cuts
     }
-    None
+
+    fn delegates(&self, name: &Name) -> bool {
+        name != self.origin && self.groups.has(name, RrType::NS)
+    }
+
+    /// The nearest name above that is delegated or has a DNAME.
+    fn above(&self, name: &Name) -> Option<(RrType, Name)> {
+        let depths = (self.origin.label_count()..name.label_count()).rev();
+        depths.filter(|depth| self.depths >> depth & 1 == 1).find_map(|depth| {
+            let above = name.suffix(depth)?;
+            if self.groups.has(&above, RrType::DNAME) {
+                return Some((RrType::DNAME, above));
+            }
+            self.delegates(&above).then_some((RrType::NS, above))
+        })
+    }
 }
 
 /// Warns of an apex without name servers, and of servers in the zone without an address.
-pub(super) fn servers(groups: &Groups<'_>, origin: &Name, warnings: &mut Vec<Problem>) {
+fn servers(groups: &Groups<'_>, cuts: &Cuts<'_>, warnings: &mut Vec<Problem>) {
+    let origin = cuts.origin;
     if !groups.has(origin, RrType::NS) {
         let place = groups.at(origin).first().map(|record| record.at).unwrap_or_default();
         warnings.push(
@@ -104,7 +129,7 @@ pub(super) fn servers(groups: &Groups<'_>, origin: &Name, warnings: &mut Vec<Pro
         let Some(target) = target(record).filter(|target| target.is_under(origin)) else { continue };
         let addressed = groups.has(&target, RrType::A) || groups.has(&target, RrType::AAAA);
         // a server in another part of the zone that is delegated away is found there
-        let elsewhere = above(groups, &target, origin).is_some_and(|(_, cut)| cut != record.owner);
+        let elsewhere = cuts.above(&target).is_some_and(|(_, cut)| cut != record.owner);
         if !addressed && !elsewhere {
             warnings.push(
                 fail(record.at, format!("the name server {target} has no address"))
