@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{After, key, key_with, serve, timing};
+use common::{After, key, key_with, refusing, serve, timing};
 use portolan_probe::{Codes, Host, HttpDef, KindDef, Match, Pattern, Verdict, What, check_once};
 
 fn http(edit: impl FnOnce(&mut HttpDef)) -> HttpDef {
@@ -124,7 +124,7 @@ async fn names_and_refusals() {
     let verdict = check_once(&by_name("nowhere.invalid", 80)).await;
     assert!(matches!(&verdict, Verdict::Bad(reason) if reason.what == What::Resolve), "{verdict:?}");
 
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (closed, _refusing) = refusing();
     let verdict = check_once(&key(KindDef::Http(HttpDef::default()), closed)).await;
     assert!(matches!(&verdict, Verdict::Bad(reason) if reason.what == What::Connect), "{verdict:?}");
 }

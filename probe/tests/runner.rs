@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{After, eventually, key_with, serve, timing};
+use common::{After, eventually, key_with, refusing, serve, timing};
 use portolan_probe::{
     Basis, CheckKey, CommandDef, Event, Host, HttpDef, Initial, KindDef, Match, Runner, RunnerSettings,
     Saved, State, TcpDef, Timing,
@@ -71,7 +71,7 @@ async fn news_and_only_news() {
 async fn flapping_is_not_followed() {
     let turn = AtomicUsize::new(0);
     let (address, count) = serve("127.0.0.1:0", After::Close, move |_| {
-        let status = if turn.fetch_add(1, Ordering::SeqCst) % 2 == 0 { "200 OK" } else { "503 Out" };
+        let status = if turn.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) { "200 OK" } else { "503 Out" };
         vec![format!("HTTP/1.1 {status}\r\n\r\n").into_bytes()]
     })
     .await;
@@ -203,7 +203,7 @@ async fn slow_checks_skip_and_wait() {
 #[tokio::test]
 async fn states_survive_a_restart() {
     let (live, _, _) = switched().await;
-    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (dead, _refusing) = refusing();
     let fast = timing(20, 5000);
     let (good, bad) = (http(live, "/", fast.clone()), http(dead, "/", fast));
     let (before, mut events) = Runner::spawn(RunnerSettings::default());
@@ -247,7 +247,7 @@ async fn states_survive_a_restart() {
 /// A check that leaves by a mistaken reload and comes back knows its state.
 #[tokio::test]
 async fn a_returning_check_knows_its_state() {
-    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (dead, _refusing) = refusing();
     let key = http(dead, "/", timing(20, 5000));
     let (runner, mut events) = Runner::spawn(RunnerSettings::default());
     runner.apply([key.clone()]);

@@ -4,11 +4,11 @@
 mod common;
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     time::{Duration, Instant},
 };
 
-use common::{key, key_with, timing};
+use common::{key, key_with, refusing, timing, until_bound};
 use portolan_probe::{DnsDef, Host, KindDef, Match, TcpDef, Verdict, What, check_once};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -46,7 +46,7 @@ async fn parrot() -> SocketAddr {
 #[tokio::test]
 async fn tcp() {
     let parrot = parrot().await;
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (closed, _refusing) = refusing();
     let talk = |send: Option<&str>, expect: Option<&str>| {
         let expect = expect.map(|text| Match::Text(text.into()));
         KindDef::Tcp(TcpDef { send: send.map(|text| text.as_bytes().to_vec()), expect })
@@ -80,16 +80,20 @@ async fn dns_server() -> SocketAddr {
         reply[2] |= 0x80;
         if label == "refused" {
             reply[3] = 5;
-        } else if let Ok(address) = label[1..].replace('-', ".").parse::<std::net::Ipv4Addr>() {
+        } else if let Ok(address) = label[1..].replace('-', ".").parse::<Ipv4Addr>() {
             reply[7] = 1;
             reply.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
             reply.extend(address.octets());
         }
         reply
     }
-    let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let (udp, tcp) = until_bound(async || {
+        let udp = UdpSocket::bind("127.0.0.1:0").await?;
+        let tcp = TcpListener::bind(udp.local_addr()?).await?;
+        Ok((udp, tcp))
+    })
+    .await;
     let address = udp.local_addr().unwrap();
-    let tcp = TcpListener::bind(address).await.unwrap();
     tokio::spawn(async move {
         let mut buffer = [0; 512];
         while let Ok((count, from)) = udp.recv_from(&mut buffer).await {
@@ -118,7 +122,10 @@ async fn dns_server() -> SocketAddr {
 #[tokio::test]
 async fn dns() {
     let server = dns_server().await;
-    let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Connected to somebody else, a socket takes nothing from us: the kernel says that the port is closed.
+    let elsewhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    elsewhere.connect("127.0.0.1:9").unwrap();
+    let closed = elsewhere.local_addr().unwrap();
     let ask = |label: &str, rcode, answer: Option<&str>| DnsDef {
         name: format!("{label}.example.com"),
         rtype: 1,
@@ -174,12 +181,17 @@ async fn four_silent_addresses() {
     if std::env::var_os("HOSTS").is_none() {
         return;
     }
-    let first = TcpListener::bind("127.0.3.1:0").await.unwrap();
-    let port = first.local_addr().unwrap().port();
-    let mut listeners = vec![first];
-    for last in 2..=4 {
-        listeners.push(TcpListener::bind((std::net::Ipv4Addr::new(127, 0, 3, last), port)).await.unwrap());
-    }
+    let listeners = until_bound(async || {
+        let first = TcpListener::bind("127.0.3.1:0").await?;
+        let port = first.local_addr()?.port();
+        let mut listeners = vec![first];
+        for last in 2..=4 {
+            listeners.push(TcpListener::bind((Ipv4Addr::new(127, 0, 3, last), port)).await?);
+        }
+        Ok(listeners)
+    })
+    .await;
+    let port = listeners[0].local_addr().unwrap().port();
     let kind = KindDef::Tcp(TcpDef { send: None, expect: Some(Match::Text("never".into())) });
     let key = key_with(kind, Host::Name("four.example".into()), port, None, timing(1000, 50));
     // The best of some runs: a busy machine may be late, the check itself must not be.

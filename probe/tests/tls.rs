@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::key;
-use portolan_probe::{HttpDef, KindDef, Roots, TlsDef, Verdict, What, check_once};
+use portolan_probe::{HttpDef, KindDef, Roots, Runner, RunnerSettings, TlsDef, Verdict, What, check_once};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::{ServerConfig, crypto::ring};
 use rustls_pki_types::PrivateKeyDer;
@@ -111,10 +111,37 @@ async fn certificates() {
         assert_eq!(got, want, "{case}: {verdict:?}");
     }
 
+    // The machine's own roots are used, and do not know ours; a machine without any says so.
+    let KindDef::Http(mut def) = https(&our_roots, name, true) else { panic!() };
+    def.tls = def.tls.map(|tls| TlsDef { roots: Roots::Machine, ..tls });
+    let verdict = check_once(&key(KindDef::Http(def), good)).await;
+    let wants = [What::Tls, What::Local];
+    assert!(matches!(&verdict, Verdict::Bad(reason) if wants.contains(&reason.what)), "{verdict:?}");
+
     // The Host header gives the name when server_name does not.
     let KindDef::Http(mut def) = https(&our_roots, None, true) else { panic!() };
     def.host = Some("www.example.com:8443".into());
     assert!(check_once(&key(KindDef::Http(def), good)).await.is_good());
+}
+
+/// A renewed `ca_file` is noticed by a running check, without a reload.
+#[tokio::test]
+async fn a_changed_ca_file_is_read_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("roots.pem");
+    let (ours, theirs) = (authority(), authority());
+    std::fs::write(&file, &theirs.pem).unwrap();
+    let address = serve(&ours, &["www.example.com"], false).await;
+    let host = portolan_probe::Host::Ip(address.ip());
+    let kind = https(&file, Some("www.example.com"), true);
+    let key = common::key_with(kind, host, address.port(), None, common::timing(20, 5000));
+    let (runner, _events) = Runner::spawn(RunnerSettings::default());
+    runner.apply([key]);
+    common::eventually("it is refused", || runner.totals().bad >= 2).await;
+    let new = folder.path().join("new.pem");
+    std::fs::write(&new, &ours.pem).unwrap();
+    std::fs::rename(new, &file).unwrap();
+    common::eventually("it is accepted", || runner.totals().good >= 2).await;
 }
 
 #[tokio::test]

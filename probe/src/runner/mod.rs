@@ -237,14 +237,14 @@ impl Runner {
     /// All checks, ordered by what they are called.
     pub fn snapshot(&self) -> Vec<Status> {
         let table = lock(&self.inner.table);
-        let mut lines: Vec<_> = table.iter().map(|(key, entry)| (&entry.id, key, entry.cell())).collect();
-        lines.sort_unstable_by(|a, b| a.0.cmp(b.0));
-        let status = |(_, key, cell): (_, &CheckKey, MutexGuard<'_, Cell>)| Status {
-            key: key.clone(),
-            health: cell.health.clone(),
-            stats: cell.stats,
+        let line = |(key, entry): (&CheckKey, &Entry)| {
+            let cell = entry.cell();
+            (entry.id.clone(), Status { key: key.clone(), health: cell.health.clone(), stats: cell.stats })
         };
-        lines.into_iter().map(status).collect()
+        let mut lines: Vec<_> = table.iter().map(line).collect();
+        drop(table);
+        lines.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        lines.into_iter().map(|(_, status)| status).collect()
     }
 
     /// Sums for metrics.

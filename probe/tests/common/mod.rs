@@ -93,6 +93,23 @@ async fn one(mut stream: TcpStream, after: After, answer: Arc<impl Fn(&str) -> V
     }
 }
 
+/// A TCP address that refuses connections for as long as the socket, bound but not listening, lives.
+pub fn refusing() -> (SocketAddr, socket2::Socket) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    (socket.local_addr().unwrap().as_socket().unwrap(), socket)
+}
+
+/// Tries again while the ports that the system chose for one socket are taken for another.
+pub async fn until_bound<T>(mut bind: impl AsyncFnMut() -> std::io::Result<T>) -> T {
+    for _ in 0..50 {
+        if let Ok(bound) = bind().await {
+            return bound;
+        }
+    }
+    panic!("no port is free for all sockets");
+}
+
 /// Waits until the condition holds; panics when it does not within the limit.
 pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
