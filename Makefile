@@ -47,7 +47,7 @@ lint: ## formatting, clippy, shell scripts' syntax, systemd unit
 	$(call say,clippy)
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(call say,shell scripts and the systemd unit)
-	bash -n scripts/setup.sh deploy/verify.sh .ci/run
+	bash -n scripts/setup.sh scripts/fuzz.sh deploy/verify.sh .ci/run
 	deploy/verify.sh
 
 bench: ## compare with Knot, NSD, gdnsd, PowerDNS and the kernel's floor, in one run
@@ -64,6 +64,10 @@ bench-instructions: ## instruction counts of the hot path against the committed 
 	rm -rf target/gungraun
 	cargo bench -p portolan-bench --bench hot
 	cargo run --release -p portolan-bench -- instructions $(ARGS)
+
+fuzz: ## fuzz the parsers with coverage feedback, a minute each; ARGS="--seconds 900 packet" to say more
+	@scripts/setup.sh build
+	scripts/fuzz.sh $(ARGS)
 
 isp-tables: ## derive the ISP tables anew from the pinned source; ARGS=--check only compares
 	@scripts/setup.sh isp

@@ -1,0 +1,2 @@
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| portolan_dns::fuzz::fuzz_zone_text(data));
