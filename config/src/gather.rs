@@ -1,0 +1,195 @@
+//! The main file and what it includes, read into one [`Spec`].
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::files::{FileSource, beside, glob, is_pattern};
+use crate::place::{At, Span};
+use crate::problem::{Problem, SourceFile, Where};
+use crate::read::{Reader, Value, parse};
+use crate::spec::{Included, Spec};
+
+/// Most files a config may include.
+const INCLUDE_LIMIT: usize = 10_000;
+
+/// What the files say, and the files.
+pub(crate) struct Gathered {
+    /// All the files' words in one; `None` when something is wrong with their form.
+    pub(crate) spec: Option<Spec>,
+    pub(crate) files: Vec<SourceFile>,
+    /// Where each file is, by its number in a [`Span`].
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) problems: Vec<Problem>,
+    /// SHA-256 over all files, in hex.
+    pub(crate) hash: String,
+}
+
+impl Gathered {
+    /// A path written at `at`, seen from here.
+    pub(crate) fn resolve(paths: &[PathBuf], at: Span, path: &Path) -> PathBuf {
+        match paths.get(at.file as usize) {
+            Some(file) => beside(file, path),
+            None => path.to_owned(),
+        }
+    }
+}
+
+/// Reads `path` and its includes.
+pub(crate) fn gather(source: &dyn FileSource, path: &Path) -> Gathered {
+    let mut gathered = Gathered {
+        spec: None,
+        files: Vec::new(),
+        paths: Vec::new(),
+        problems: Vec::new(),
+        hash: String::new(),
+    };
+    let mut digest = Sha256::new();
+    let spec = read_file::<Spec>(source, path, None, &mut gathered, &mut digest);
+    if let Some(mut spec) = spec {
+        let whole = include_all(source, path, &mut spec, &mut gathered, &mut digest);
+        gathered.spec = whole.then_some(spec);
+    }
+    gathered.hash = digest.finalize().iter().map(|octet| format!("{octet:02x}")).collect();
+    gathered
+}
+
+fn include_all(
+    source: &dyn FileSource,
+    main: &Path,
+    spec: &mut Spec,
+    gathered: &mut Gathered,
+    digest: &mut Sha256,
+) -> bool {
+    let mut whole = true;
+    let mut seen = vec![main.to_owned()];
+    for pattern in std::mem::take(&mut spec.include) {
+        let paths = match glob(source, &beside(main, Path::new(&pattern.value))) {
+            Ok(paths) => paths,
+            Err(error) => {
+                let message = format!("cannot list {:?}: {error}", pattern.value);
+                gathered.problems.push(Problem::error("unreadable", pattern.at, message));
+                whole = false;
+                continue;
+            }
+        };
+        if paths.is_empty() && is_pattern(&pattern) {
+            let message = format!("no file matches {:?}", pattern.value);
+            gathered.problems.push(Problem::warning("nothing-included", pattern.at, message));
+        }
+        for path in paths {
+            if seen.contains(&path) {
+                continue;
+            }
+            if seen.len() > INCLUDE_LIMIT {
+                let message = format!("more than {INCLUDE_LIMIT} files are included");
+                gathered.problems.push(Problem::error("too-many", pattern.at, message));
+                return false;
+            }
+            seen.push(path.clone());
+            match read_file::<Included>(source, &path, Some(pattern.at), gathered, digest) {
+                Some(part) => join(spec, part, &mut gathered.problems),
+                None => whole = false,
+            }
+        }
+    }
+    whole
+}
+
+/// Reads one file into its form. `None` when the form is wrong; what is wrong is reported.
+fn read_file<T: Value>(
+    source: &dyn FileSource,
+    path: &Path,
+    included_at: Option<Span>,
+    gathered: &mut Gathered,
+    digest: &mut Sha256,
+) -> Option<T> {
+    let name = path.display().to_string();
+    let text = source.read(path).map_err(|error| error.to_string()).and_then(|octets| {
+        String::from_utf8(octets)
+            .map_err(|error| format!("not UTF-8 at octet {}", error.utf8_error().valid_up_to()))
+    });
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => {
+            let message = format!("cannot read {name}: {error}");
+            let mut problem = Problem::error("unreadable", included_at.unwrap_or(Span::NOWHERE), message);
+            if included_at.is_none() {
+                problem.place = Where::File { file: name, line: None, column: None };
+            }
+            gathered.problems.push(problem);
+            return None;
+        }
+    };
+    // a BOM is what Windows editors put in front (R1 does the same for tables)
+    let text = text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned);
+    digest.update((text.len() as u64).to_be_bytes());
+    digest.update(&text);
+
+    let file = u32::try_from(gathered.files.len()).unwrap_or(u32::MAX);
+    gathered.files.push(SourceFile { name, text });
+    gathered.paths.push(path.to_owned());
+    let text = &gathered.files.last()?.text;
+    let before = gathered.problems.len();
+    let mut reader = Reader::new(file, &mut gathered.problems);
+    let value = parse(text, &mut reader).and_then(|node| T::read(&node, &mut reader));
+    // unknown keys leave a value, but not one to trust
+    let clean = gathered.problems.get(before..).is_some_and(|new| new.is_empty());
+    value.filter(|_| clean)
+}
+
+/// Adds what an included file says.
+fn join(spec: &mut Spec, part: Included, problems: &mut Vec<Problem>) {
+    let Included { at: _, version: _, node, dns, tables, isp, site, geo, service, api, metrics, log, expect } =
+        part;
+    spec.isp.extend(isp);
+    spec.site.extend(site);
+    spec.geo.extend(geo);
+    spec.service.extend(service);
+    spec.expect.extend(expect);
+
+    let mut twice = |what: &str, first: Span, second: Span| {
+        let problem = Problem::error("twice", second, format!("[{what}] is already written elsewhere"));
+        problems.push(problem.see(first, "first here").help("keep one of the two"));
+    };
+    if let Some(node) = node {
+        twice("node", spec.node.at, node.at);
+    }
+    let mut place = |what: &str, first: Span, second: Span| {
+        let free = first == Span::NOWHERE;
+        if !free {
+            twice(what, first, second);
+        }
+        free
+    };
+    if let Some(dns) = dns
+        && place("dns", spec.dns.at, dns.at)
+    {
+        spec.dns = dns;
+    }
+    if let Some(tables) = tables
+        && place("tables", spec.tables.at, tables.at)
+    {
+        spec.tables = tables;
+    }
+    if let Some(log) = log
+        && place("log", spec.log.at, log.at)
+    {
+        spec.log = log;
+    }
+    if let Some(api) = api
+        && place("api", spec.api.as_ref().map_or(Span::NOWHERE, |it| it.at), api.at)
+    {
+        spec.api = Some(api);
+    }
+    if let Some(metrics) = metrics
+        && place("metrics", spec.metrics.as_ref().map_or(Span::NOWHERE, |it| it.at), metrics.at)
+    {
+        spec.metrics = Some(metrics);
+    }
+}
+
+/// The absolute or relative place of a written path.
+pub(crate) fn resolve(paths: &[PathBuf], path: &At<PathBuf>) -> PathBuf {
+    Gathered::resolve(paths, path.at, &path.value)
+}
