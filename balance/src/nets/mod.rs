@@ -67,6 +67,7 @@ pub struct Leaf {
 pub struct Nets {
     v4: Trie<u32>,
     v6: Trie<u128>,
+    prefixes: usize,
 }
 
 impl Nets {
@@ -76,8 +77,9 @@ impl Nets {
         let mut classes = Classes::new();
         let v4 = blocks(dims.map(|runs| runs.v4.as_slice()), &mut classes);
         let v6 = blocks(dims.map(|runs| runs.v6.as_slice()), &mut classes);
-        let nets = Self { v4: Trie::build(&v4, classes.values()), v6: Trie::build(&v6, classes.values()) };
-        (nets, classes.into_values())
+        let prefixes = v4.len() + v6.len();
+        let (v4, v6) = (Trie::build(&v4, classes.values()), Trie::build(&v6, classes.values()));
+        (Self { v4, v6, prefixes }, classes.into_values())
     }
 
     /// A structure that knows nothing: every address is in class 0 with scope 0.
@@ -118,6 +120,11 @@ impl Nets {
             (_, IpAddr::V6(first)) => self.v6.lookup_prefix(first.into(), len.min(128), consulted),
             (_, IpAddr::V4(first)) => self.v4.lookup_prefix(first.into(), len.min(32), consulted),
         }
+    }
+
+    /// Into how many prefixes the two families fall, each with one answer.
+    pub fn prefixes(&self) -> usize {
+        self.prefixes
     }
 
     /// Bytes of heap in use.

@@ -69,6 +69,7 @@ fn an_empty_structure_knows_nothing() {
         assert_eq!(nets.lookup_prefix(addr(client), 24, [true; DIMS]), Leaf::default());
         nets.prefetch(&addr(client));
     }
+    assert_eq!(nets.prefixes(), 2);
     assert!(nets.heap_bytes() < 1024, "{}", nets.heap_bytes());
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use portolan_balance::nets::{EVERY_ITEM, Entries, Entry, Line};
 
-use super::isp::{FileStats, Layer};
+use super::isp::{FileStats, IspSource, Layer};
 use super::prefix::Span;
 
 /// Most entries that all tables may have together (R17).
@@ -25,11 +25,13 @@ pub(super) struct Gather {
 
 impl Gather {
     /// All that follows is from this file.
-    pub(super) fn begin_file(&mut self, file: PathBuf, layer: Layer, modified_unix_s: Option<u64>) {
+    pub(super) fn begin_file(&mut self, file: PathBuf, source: &IspSource, modified_unix_s: Option<u64>) {
         self.before = self.entries.len();
-        self.layers.push(layer);
+        self.layers.push(source.layer);
+        let source = source.name.clone();
         self.files.push(FileStats {
             file,
+            source,
             entries: 0,
             duplicates: 0,
             masked: 0,

@@ -91,6 +91,8 @@ impl Default for IspSource {
 pub struct FileStats {
     /// The file.
     pub file: PathBuf,
+    /// The source it was read for: several may share a database file.
+    pub source: String,
     /// Entries it gave, duplicates not counted.
     pub entries: usize,
     /// Lines said again (R6).
@@ -261,7 +263,7 @@ pub fn load_isp(
 /// Reads one text table from memory, as a file of `source` would be read: for tools and tests.
 pub fn isp_from_text(data: &[u8], source: &IspSource, file: &Path) -> Result<IspTables, Vec<TableProblem>> {
     let mut gather = Gather::default();
-    gather.begin_file(file.to_owned(), source.layer, None);
+    gather.begin_file(file.to_owned(), source, None);
     read_text(data, source, file, &mut gather)?;
     let (operators, entries, files) = gather.finish();
     Ok(settle(operators, entries, files))
@@ -304,7 +306,7 @@ fn read_inline(source: &IspSource, gather: &mut Gather) -> Result<(), Vec<TableP
         return Ok(());
     }
     let file = PathBuf::from(format!("[[isp]] {}", source.name));
-    gather.begin_file(file.clone(), source.layer, None);
+    gather.begin_file(file.clone(), source, None);
     let item = gather.item(&source.name);
     let mut problems = Vec::new();
     let written = source.prefixes.iter().map(|text| (text, false));
@@ -335,7 +337,7 @@ fn read_text_file(file: &Path, source: &IspSource, gather: &mut Gather) -> Resul
     let data = read_file(file, MAX_FILE_BYTES).map_err(|problem| vec![problem])?;
     let given = source.sha256.as_deref().filter(|_| source.files.len() == 1);
     check_sum(file, &data, given).map_err(|problem| vec![problem])?;
-    gather.begin_file(file.to_owned(), source.layer, modified_unix_s(file));
+    gather.begin_file(file.to_owned(), source, modified_unix_s(file));
     read_text(&data, source, file, gather)
 }
 
@@ -373,7 +375,7 @@ fn read_asn(asn: Option<&Mmdb>, source: &IspSource, gather: &mut Gather) -> Resu
 
 /// Format D: networks whose value at the source's key is one of its AS numbers or names.
 fn read_mmdb(mmdb: &Mmdb, source: &IspSource, gather: &mut Gather) -> Result<(), TableProblem> {
-    gather.begin_file(mmdb.path().to_owned(), source.layer, Some(mmdb.built_unix_s()));
+    gather.begin_file(mmdb.path().to_owned(), source, Some(mmdb.built_unix_s()));
     let item = gather.item(&source.name);
     let path: Vec<&str> = source.key.split('.').collect();
     let names: &[String] =
@@ -400,6 +402,12 @@ fn read_mmdb(mmdb: &Mmdb, source: &IspSource, gather: &mut Gather) -> Result<(),
     }
 }
 
+/// Whether a source reads a file; without files of its own it reads the shared database.
+fn reads(source: &IspSource, file: &Path) -> bool {
+    source.files.iter().any(|known| known == file)
+        || (source.files.is_empty() && file.extension() == Some("mmdb".as_ref()))
+}
+
 /// Refuses files that are empty, or much smaller than those of the running table (R12).
 fn guard(sources: &[IspSource], files: &[FileStats], previous: Option<&IspTables>) -> Vec<TableProblem> {
     let mut problems = Vec::new();
@@ -407,10 +415,12 @@ fn guard(sources: &[IspSource], files: &[FileStats], previous: Option<&IspTables
         problems.push(problem(&stats.file, None, None, Fault::new(message, help)));
     };
     for stats in files {
-        let source = sources.iter().find(|source| source.files.contains(&stats.file));
-        let max_shrink = source.map_or(100, |source| usize::from(source.max_shrink_percent.min(100)));
-        let before =
-            previous.and_then(|tables| tables.files.iter().find(|running| running.file == stats.file));
+        // what is written in the config itself may shrink: somebody just did that
+        let mine = |source: &&IspSource| source.name == stats.source && reads(source, &stats.file);
+        let max_shrink =
+            sources.iter().find(mine).map_or(100, |source| usize::from(source.max_shrink_percent.min(100)));
+        let same = |running: &&FileStats| (&running.file, &running.source) == (&stats.file, &stats.source);
+        let before = previous.and_then(|tables| tables.files.iter().find(same));
         if stats.entries == 0 {
             refuse(stats, "the table is empty".into(), "drop the file from the config if that is so");
         } else if let Some(before) =

@@ -155,6 +155,18 @@ fn as_numbers() {
         assert_eq!(tables.explain("36.110.1.1".parse().unwrap())[0].file, Path::new("t.mmdb"));
         assert_eq!(tables.files[0].modified_unix_s, Some(1_700_000_000), "R20: a database knows its own age");
     }
+    // R12, when a database is shared: each operator is compared with itself
+    let mut fewer = MmdbWriter::new("GeoLite2-ASN", true);
+    for (prefix, asn) in [("1.0.0.0/24", 13335), ("36.96.0.0/12", 4134)] {
+        fewer.insert(prefix.parse().unwrap(), &map([("autonomous_system_number", asn.into())]));
+    }
+    let sources =
+        [IspSource { name: "cloudflare".into(), asns: vec![13335], ..IspSource::default() }, telecom];
+    let running = load_isp(&sources, Some(&open(nested.finish()).unwrap()), None).unwrap();
+    let problems =
+        load_isp(&sources, Some(&open(fewer.finish()).unwrap()), Some(&running)).expect_err("shrunk");
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].message.starts_with("only 1 entries, the running table has "), "{}", problems[0]);
     // by another key, from a file of its own; and when nothing fits
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("asn.mmdb");
