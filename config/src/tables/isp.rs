@@ -17,8 +17,9 @@ use super::{Mmdb, TableProblem};
 
 /// Larger text files are refused.
 const MAX_FILE_BYTES: u64 = 512 << 20;
-/// Tables older than this are worth a warning (R20).
-const STALE_DAYS: u64 = 45;
+const DAY_S: u64 = 86_400;
+/// When a table counts as old, if the config does not say (R20).
+pub const STALE_AFTER_S: u64 = 45 * DAY_S;
 
 /// Who a table comes from; a stronger layer wins before length (R9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,7 +109,7 @@ pub struct FileStats {
 impl FileStats {
     /// How old the file is.
     pub fn age_days(&self, now_unix_s: u64) -> Option<u64> {
-        self.modified_unix_s.map(|modified| now_unix_s.saturating_sub(modified) / 86_400)
+        self.modified_unix_s.map(|modified| now_unix_s.saturating_sub(modified) / DAY_S)
     }
 }
 
@@ -170,7 +171,7 @@ impl IspTables {
     }
 
     /// What is not wrong but worth knowing: host bits cut off (R4), lines passed over (R11), old files (R20).
-    pub fn warnings(&self, now_unix_s: u64) -> Vec<TableProblem> {
+    pub fn warnings(&self, now_unix_s: u64, stale_after_s: u64) -> Vec<TableProblem> {
         let mut warnings = Vec::new();
         for stats in &self.files {
             let mut warn = |message: String, help: &str| {
@@ -186,7 +187,7 @@ impl IspTables {
                     "correct them, or drop max_bad_lines",
                 );
             }
-            if let Some(days) = stats.age_days(now_unix_s).filter(|&days| days > STALE_DAYS) {
+            if let Some(days) = stats.age_days(now_unix_s).filter(|&days| days * DAY_S > stale_after_s) {
                 warn(format!("the table is {days} days old"), "fetch a newer one");
             }
         }

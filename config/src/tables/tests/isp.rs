@@ -188,9 +188,9 @@ fn warnings() {
     let modified = tables.files[0].modified_unix_s.unwrap();
     let day = 86_400;
     for (days, count) in [(0, 1), (45, 1), (46, 2)] {
-        let warnings = tables.warnings(modified + days * day);
+        let warnings = tables.warnings(modified + days * day, STALE_AFTER_S);
         assert_eq!(warnings.len(), count, "{days}: {warnings:?}");
     }
     assert_eq!(tables.files[0].age_days(modified + 46 * day), Some(46));
-    assert!(tables.warnings(modified + 46 * day)[1].message.contains("46 days old"));
+    assert!(tables.warnings(modified + 46 * day, STALE_AFTER_S)[1].message.contains("46 days old"));
 }

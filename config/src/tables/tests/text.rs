@@ -157,7 +157,7 @@ fn refused_lines() {
             (operators(&tables, "9.0.0.1"), tables.files[0].bad_lines),
             (vec!["chinanet".to_owned()], 1)
         );
-        assert_eq!(tables.warnings(0).len(), 1);
+        assert_eq!(tables.warnings(0, STALE_AFTER_S).len(), 1);
         fuzz_isp_text(text.as_bytes());
     }
 }
