@@ -252,7 +252,7 @@ mod tests {
             while batch.receive(&server).is_ok() {
                 seen += 1;
                 batch.datagram_mut(0)[2] |= 0x80;
-                if seen % 1_000 != 0 {
+                if !seen.is_multiple_of(1_000) {
                     batch.send_back(&server, 1).unwrap();
                 }
             }
