@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::isp::{IspSource, isp_from_text};
+use super::{IspSource, isp_from_text};
 
 /// Reads the bytes as an ISP table under several options, and checks what must hold of any table that is accepted.
 pub fn fuzz_isp_text(data: &[u8]) {

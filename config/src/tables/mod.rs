@@ -13,6 +13,7 @@ mod fuzz;
 mod gather;
 mod geo;
 mod isp;
+mod load;
 mod mmdb;
 pub mod mmdb_write;
 mod prefix;
@@ -27,10 +28,8 @@ use std::path::PathBuf;
 
 pub use fuzz::fuzz_isp_text;
 pub use geo::{GeoRecord, GeoTable, load_geo};
-pub use isp::{
-    FileStats, IspSource, IspTables, Layer, OperatorId, Origin, STALE_AFTER_S, isp_dir, isp_from_text,
-    load_isp,
-};
+pub use isp::{FileStats, IspSource, IspTables, Layer, OperatorId, Origin, STALE_AFTER_S};
+pub use load::{isp_dir, isp_from_text, load_isp};
 pub use mmdb::Mmdb;
 
 /// Something wrong with a table: where, what, and what to do about it.
