@@ -59,7 +59,7 @@ impl Dig {
         }
         let mut command = netns::command(self.namespace.as_deref(), Path::new("dig"));
         let said = Said::by(command.arg("-r").arg("-f").arg(file.path()));
-        let replies: Vec<_> = said.stdout.split("\n; <<>> DiG").filter_map(Reply::parse).collect();
+        let replies: Vec<_> = said.stdout.split(";; Got answer:").skip(1).filter_map(Reply::parse).collect();
         assert_eq!(replies.len(), questions.len(), "dig answers some questions only:\n{}", said.text());
         replies
     }

@@ -12,6 +12,7 @@ use crate::child::Child;
 use crate::dig::{Dig, Reply};
 use crate::netns;
 use crate::program::{Said, portolan};
+use crate::setup;
 use crate::wait::{SOON, wait_for};
 use crate::wire::{self, Message};
 
@@ -56,10 +57,15 @@ impl Node {
         self.folder.path().join(name)
     }
 
+    /// A text with the setup's values in it.
+    #[must_use]
+    pub fn filled(&self, text: &str) -> String {
+        setup::fill(text, &self.values)
+    }
+
     /// Writes a file, with the setup's values in it.
     pub fn write(&self, name: &str, text: &str) {
-        let text = self.values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value));
-        std::fs::write(self.path(name), text).unwrap();
+        std::fs::write(self.path(name), self.filled(text)).unwrap();
     }
 
     /// Changes a file.

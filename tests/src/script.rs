@@ -10,21 +10,24 @@
 //!   exit 0
 //!   says geo
 //! ```
-//! `>` asks by dig, `$` runs `portolan`. What follows, indented, must hold: status and flags (`-` in front: not set);
+//! `>` asks by dig, `>>` asks until it holds, `$` runs `portolan`; `@NAME@` as in config files. What follows, indented, must hold: status and flags (`-` in front: not set);
 //! `answer`, `authority`, `additional` name the whole section, a line a record (`none`: it is empty, TTL `*`: any);
 //! `among A B`: an answer is there and has only such data; `count N` answers; `scope N`, `subnet TEXT`; `exit N`;
 //! `says` and `lacks` look at the text.
+
+use std::time::Instant;
 
 use crate::dig::{Record, Reply};
 use crate::node::Node;
 use crate::place;
 use crate::program::Said;
+use crate::wait::SOON;
 
 /// Runs `case.txt` of a case; panics with all that does not hold.
 pub fn run(node: &Node, case: &str) {
     let path = place::case_folder(case).join("case.txt");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let steps = parse(&text);
+    let steps = parse(&node.filled(&text));
     assert!(!steps.is_empty(), "{} has no steps", path.display());
     let faults: Vec<_> = steps
         .iter()
@@ -60,17 +63,31 @@ fn parse(text: &str) -> Vec<Step> {
 
 impl Step {
     fn attempt(&self, node: &Node) -> Result<(), String> {
-        let (kind, rest) = self.command.split_at(1);
-        let (faults, text) = if kind == ">" {
-            let reply = node.digger().try_ask(rest.trim())?;
-            (check_reply(&reply, &self.expected), reply.text)
+        if let Some(question) = self.command.strip_prefix(">>") {
+            let begin = Instant::now();
+            while begin.elapsed() < SOON {
+                if self.ask(node, question).is_ok() {
+                    return Ok(());
+                }
+            }
+            self.ask(node, question)
+        } else if let Some(question) = self.command.strip_prefix('>') {
+            self.ask(node, question)
         } else {
-            let words: Vec<_> = rest.split_whitespace().collect();
+            let words: Vec<_> = self.command[1..].split_whitespace().collect();
             let said = node.cli(&words);
-            (check_said(&said, &self.expected), said.text())
-        };
-        if faults.is_empty() { Ok(()) } else { Err(format!("  {}\n{text}", faults.join("\n  "))) }
+            verdict(check_said(&said, &self.expected), &said.text())
+        }
     }
+
+    fn ask(&self, node: &Node, question: &str) -> Result<(), String> {
+        let reply = node.digger().try_ask(question)?;
+        verdict(check_reply(&reply, &self.expected), &reply.text)
+    }
+}
+
+fn verdict(faults: Vec<String>, text: &str) -> Result<(), String> {
+    if faults.is_empty() { Ok(()) } else { Err(format!("  {}\n{text}", faults.join("\n  "))) }
 }
 
 fn check_said(said: &Said, expected: &[String]) -> Vec<String> {

@@ -1,7 +1,8 @@
 //! A folder with a config, its zones and tables, ready to be run.
 //!
 //! In `*.toml` files `@dns@` stands for the node's listener, `@folder@` for the folder, `@isp-tables@` for the shipped
-//! tables, and `@NAME@` for what [`Setup::set`] has set.
+//! tables, `@common@` for `cases/common`, `@dead1@` and `@dead2@` for addresses where nobody listens, and `@NAME@` for
+//! what [`Setup::set`] has set. `NAME.mmdb.json` in a case becomes the GeoIP file `NAME.mmdb`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::mmdb;
 use crate::netns::Namespace;
 use crate::node::Node;
 use crate::place;
@@ -31,6 +33,8 @@ impl Setup {
         setup.set("dns", setup.dns);
         let folder = setup.folder.path().display().to_string();
         setup.set("folder", folder);
+        setup.set("common", place::case_folder("common").display());
+        setup.set("dead1", place::own_address()).set("dead2", place::own_address());
         setup.set("isp-tables", place::source_root().join("isp-tables").display());
         setup
     }
@@ -40,6 +44,13 @@ impl Setup {
     pub fn case(name: &str) -> Self {
         let setup = Self::empty();
         place::copy_folder(&place::case_folder(name), setup.folder.path());
+        for entry in std::fs::read_dir(setup.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.to_string_lossy().ends_with(".mmdb.json") {
+                let file = mmdb::from_json(&std::fs::read_to_string(&path).unwrap());
+                std::fs::write(path.with_extension(""), file).unwrap();
+            }
+        }
         setup
     }
 
@@ -67,7 +78,7 @@ impl Setup {
     /// A text with the values in it.
     #[must_use]
     pub fn filled(&self, text: &str) -> String {
-        self.values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
+        fill(text, &self.values)
     }
 
     /// The path of a file in the folder.
@@ -106,6 +117,11 @@ impl Setup {
         self.fill();
         Node::start(self.folder, self.dns, self.namespace, self.values)
     }
+}
+
+/// A text with values in the places of their names.
+pub(crate) fn fill(text: &str, values: &BTreeMap<String, String>) -> String {
+    values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
 fn fill_below(folder: &Path, setup: &Setup) {

@@ -18,6 +18,8 @@ impl Stream {
         let tcp = TcpStream::connect_timeout(&server, PATIENCE).unwrap();
         tcp.set_nodelay(true).unwrap();
         tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+        // a peer that takes nothing must not hold a test
+        tcp.set_write_timeout(Some(PATIENCE)).unwrap();
         Self { tcp }
     }
 
@@ -60,9 +62,9 @@ impl Stream {
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<(), Silence> {
-        self.tcp.read_exact(buffer).map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Silence::Nothing,
-            _ => Silence::Closed,
+        self.tcp.read_exact(buffer).map_err(|error| {
+            let is_late = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+            if is_late { Silence::Nothing } else { Silence::Closed }
         })
     }
 }
