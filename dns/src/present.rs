@@ -94,8 +94,6 @@ pub fn present(wire: &[u8]) -> Option<Presented> {
 
 fn scope(message: &Message) -> Option<u8> {
     use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
-    match message.edns.as_ref()?.option(EdnsCode::Subnet)? {
-        EdnsOption::Subnet(subnet) => Some(subnet.scope_prefix()),
-        _ => None,
-    }
+    let EdnsOption::Subnet(subnet) = message.edns.as_ref()?.option(EdnsCode::Subnet)? else { return None };
+    Some(subnet.scope_prefix())
 }

@@ -1,7 +1,8 @@
 //! Response rate limiting: a bounded table of token buckets that all workers share without a lock.
 //!
-//! A bucket is one word: a tag of its key, tokens, and when they were counted. Two keys that fall into one bucket take
-//! it from each other, so a collision can only let more pass, never block a stranger for long.
+//! A bucket is one word: a tag of its key (16 bits), limited replies (8), and the time in microseconds until which its
+//! rate is used up (40, the generic cell rate algorithm). Two keys that fall into one bucket take it from each other, so
+//! a collision can only let more pass, never block a stranger.
 
 use crate::ecs::PrefixSet;
 use crate::respond::Class;
@@ -66,36 +67,11 @@ pub struct Rrl {
     buckets: Box<[AtomicU64]>,
 }
 
-/// A bucket's word: tag (16 bits), limited replies (8), tokens (16, in 1/16), milliseconds (24).
-#[derive(Clone, Copy)]
-struct Bucket {
-    tag: u16,
-    limited: u8,
-    tokens: u16,
-    at_ms: u32,
-}
-
-const AT_MASK: u32 = (1 << 24) - 1;
-/// Tokens are counted in sixteenths, so that low rates fill smoothly.
-const TOKEN: u32 = 16;
-
-impl Bucket {
-    const fn read(word: u64) -> Self {
-        Self {
-            tag: (word >> 48) as u16,
-            limited: (word >> 40) as u8,
-            tokens: (word >> 24) as u16,
-            at_ms: word as u32 & AT_MASK,
-        }
-    }
-
-    const fn word(self) -> u64 {
-        (self.tag as u64) << 48
-            | (self.limited as u64) << 40
-            | (self.tokens as u64) << 24
-            | (self.at_ms & AT_MASK) as u64
-    }
-}
+/// Bits of a bucket's word that hold a time.
+const TIME_BITS: u32 = 40;
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+/// What may come at once is a second's worth.
+const BURST_US: u64 = 1_000_000;
 
 impl Rrl {
     /// A table with all buckets full.
@@ -130,25 +106,19 @@ impl Rrl {
         };
         // never 0, which is a bucket not yet used
         let tag = (hash >> 48) as u16 | 1;
-        // a second's worth is what may come at once
-        let full = (u32::from(rate) * TOKEN).min(u32::from(u16::MAX));
-        let now_ms = mono_ms as u32 & AT_MASK;
-        let old = Bucket::read(bucket.load(Ordering::Relaxed));
-        let (tokens, limited) = if old.tag == tag {
-            let passed_ms = now_ms.wrapping_sub(old.at_ms) & AT_MASK;
-            let gained = u64::from(passed_ms) * u64::from(rate) * u64::from(TOKEN) / 1000;
-            (u64::from(old.tokens).saturating_add(gained).min(u64::from(full)) as u32, old.limited)
-        } else {
-            (full, 0)
-        };
-        // time that was too short to gain anything is not lost
-        let gained_any = tokens != u32::from(old.tokens) || old.tag != tag || tokens == full;
-        let at_ms = if gained_any { now_ms } else { old.at_ms };
-        let pass = tokens >= TOKEN;
-        let tokens = if pass { tokens - TOKEN } else { tokens };
+        let now_us = mono_ms.wrapping_mul(1000) & TIME_MASK;
+        let word = bucket.load(Ordering::Relaxed);
+        let is_ours = (word >> 48) as u16 == tag;
+        let limited = if is_ours { (word >> TIME_BITS) as u8 } else { 0 };
+        // how far ahead of now the bucket is used up; farther than is possible is long ago, seen around the clock
+        let ahead_us = (word & TIME_MASK).wrapping_sub(now_us) & TIME_MASK;
+        let ahead_us = if is_ours && ahead_us <= 2 * BURST_US { ahead_us } else { 0 };
+        let interval_us = BURST_US / u64::from(rate);
+        let pass = ahead_us + interval_us <= BURST_US;
+        let until_us = (now_us + ahead_us + if pass { interval_us } else { 0 }) & TIME_MASK;
         let limited = if pass { limited } else { limited.wrapping_add(1) };
         // losing a race to another worker loses one count, no more
-        bucket.store(Bucket { tag, limited, tokens: tokens as u16, at_ms }.word(), Ordering::Relaxed);
+        bucket.store(u64::from(tag) << 48 | u64::from(limited) << TIME_BITS | until_us, Ordering::Relaxed);
         match (pass, config.slip) {
             (true, _) => Verdict::Pass,
             (false, 0) => Verdict::Drop,

@@ -4,6 +4,8 @@
 //! `PORTOLAN_REPLIES=/tmp/replies cargo test -p portolan-dns --test differential -- --nocapture`. Cases worth keeping
 //! are in `cases/answers.jsonl`.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
 mod common;
 
 use common::{Message, decode, sorted};

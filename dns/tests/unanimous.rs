@@ -2,6 +2,8 @@
 //!
 //! The data is not part of the project: it is read from `PORTOLAN_ANSWERS`, or from beside the repository.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
 mod common;
 
 use common::{normal, sorted};

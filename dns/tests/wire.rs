@@ -1,5 +1,7 @@
 //! Wire behaviour: cases W (gslb.md), 1 to 7 (dns.md) and RFC 8906, packet in, packet out.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Message, Server, query, serve, with_opt};

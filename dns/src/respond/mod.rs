@@ -68,6 +68,12 @@ impl Worker {
         Self { items: Vec::new(), row: Row::default(), random: Random(seed), stats: Arc::default() }
     }
 
+    /// The entropy of the next decision, for explaining it beforehand.
+    #[must_use]
+    pub fn next_entropy(&self) -> u64 {
+        self.random.clone().next()
+    }
+
     /// Its counters.
     #[must_use]
     pub fn stats(&self) -> Arc<WorkerStats> {

@@ -1,5 +1,5 @@
 //! What the tests share: a strict decoder of their own, and a small server in memory.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use portolan_dns::catalog::{Catalog, ServiceBinding};
 use portolan_dns::record::Loaded;

@@ -1,0 +1,572 @@
+//! Names that decisions answer: client subnets (cases E), fallbacks, aliases, wildcards, and `explain`.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Message, Server, load, query, with_opt};
+use portolan_balance::facts::{Fact, State};
+use portolan_balance::nets::{DIMS, Nets, Run, Runs};
+use portolan_balance::policy::{AclAction, AclRule, AclTable, IspTable};
+use portolan_balance::view::Turns;
+use portolan_balance::{
+    Candidate, CandidateId, CandidateSet, Dice, Fallback, Policy, Scheduler, Service, ServiceId, Standing,
+    Step, View,
+};
+use portolan_dns::catalog::{Catalog, Lane, ServiceBinding};
+use portolan_dns::name::Name;
+use portolan_dns::present::{Asked, explain_query, present};
+use portolan_dns::respond::{Now, Transport};
+use portolan_dns::rrtype::RrType;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+const ZONE: &str = "\
+example.com. 3600 IN SOA ns.example.com. host.example.com. 1 7200 3600 86400 300
+example.com. 3600 IN NS ns.example.com.
+ns.example.com. 3600 IN A 192.0.2.1
+static.example.com. 300 IN A 192.0.2.10
+www.example.com. 300 IN AAAA 2001:db8::80
+www.example.com. 300 IN TXT \"beside\"
+www.example.com. 300 IN A 198.51.100.99
+mail.example.com. 300 IN MX 10 www.example.com.
+chain.example.com. 60 IN CNAME link.example.com.
+link.example.com. 60 IN CNAME www.example.com.
+old.example.com. 60 IN DNAME new.example.com.
+*.wild.example.com. 60 IN CNAME www.example.com.
+foo.app.example.com. 300 IN TXT \"only text\"
+gone.example.com. 60 IN CNAME nodata.example.com.
+";
+
+/// Services being put together.
+struct World {
+    services: Vec<Arc<Service>>,
+    bindings: Vec<ServiceBinding>,
+    isp: Runs,
+    acl: Runs,
+}
+
+fn v4(text: &str) -> Vec<u8> {
+    text.parse::<std::net::Ipv4Addr>().unwrap().octets().to_vec()
+}
+
+fn wire(name: &str) -> Vec<u8> {
+    name.parse::<Name>().unwrap().as_wire().to_vec()
+}
+
+impl World {
+    fn new() -> Self {
+        // operator 1 has 10.10/16, operator 2 has 10.20/16 and 198.51.100/24 (case E01)
+        let run = |first: &str, last: &str, value| Run {
+            first: u32::from(first.parse::<std::net::Ipv4Addr>().unwrap()),
+            last: u32::from(last.parse::<std::net::Ipv4Addr>().unwrap()),
+            value,
+        };
+        let isp = Runs {
+            v4: vec![
+                run("10.10.0.0", "10.10.255.255", 1),
+                run("10.20.0.0", "10.20.255.255", 2),
+                run("198.51.100.0", "198.51.100.255", 2),
+            ],
+            v6: Vec::new(),
+        };
+        let acl = Runs { v4: vec![run("203.0.113.0", "203.0.113.255", 1)], v6: Vec::new() };
+        Self { services: Vec::new(), bindings: Vec::new(), isp, acl }
+    }
+
+    /// A service with members of one type; `change` may alter its policy, `down` lists members that fail.
+    fn add(
+        &mut self,
+        name: &str,
+        rtype: RrType,
+        members: &[Vec<u8>],
+        down: &[usize],
+        change: impl FnOnce(&mut Policy),
+    ) -> &mut ServiceBinding {
+        let candidates: Vec<Candidate> = (0..members.len())
+            .map(|i| Candidate {
+                name: format!("m{i}"),
+                key: i as u64 + 1,
+                site: None,
+                weight: 1,
+                tier: 1,
+                load_threshold: None,
+                connections_max: None,
+            })
+            .collect();
+        let tiers = Policy::tiers_of(&candidates);
+        let mut policy = Policy {
+            name: name.into(),
+            candidates,
+            steps: Vec::new(),
+            scheduler: Scheduler::Priority,
+            persist: None,
+            minimum: 1,
+            answers: 1,
+            ttl_s: 30,
+            fallback: Fallback::All,
+            seed: 7,
+            tiers,
+            consulted: [false; DIMS],
+        };
+        change(&mut policy);
+        policy.consulted = Policy::consulted_by(&policy.steps);
+        let facts: Vec<Fact> = (0..members.len())
+            .map(|i| Fact {
+                state: if down.contains(&i) { State::Down } else { State::Up },
+                ..Fact::default()
+            })
+            .collect();
+        let service = ServiceId(self.services.len() as u32);
+        let standing = Standing::new(&policy, &facts);
+        self.services.push(Arc::new(Service { policy: Arc::new(policy), standing }));
+        let lane = Lane {
+            rtype,
+            service,
+            members: members.iter().map(|data| data.clone().into()).collect(),
+            fixed: Vec::new(),
+            fixed_cname: None,
+            ttl: 30,
+            fallback_ttl: 5,
+        };
+        self.bindings.push(ServiceBinding { name: name.parse().unwrap(), lanes: vec![lane], ecs: true });
+        self.bindings.last_mut().unwrap()
+    }
+
+    fn server(self) -> Server {
+        let mut server = Server::new(load(&[ZONE]), self.bindings);
+        let (nets, classes) = Nets::build([&self.acl, &self.isp, &Runs::default()]);
+        server.snapshot.view = Arc::new(View {
+            nets: Arc::new(nets),
+            classes: classes.into(),
+            turns: Arc::new(Turns::new(self.services.len())),
+            services: self.services,
+            generation: 1,
+        });
+        server.options(|options| options.ecs.accept_private = true);
+        server
+    }
+}
+
+/// The client's operator picks the member; others get the first.
+fn by_operator(policy: &mut Policy) {
+    let set = |ids: &[u8]| ids.iter().map(|&id| CandidateId(id)).collect::<CandidateSet>();
+    let table = IspTable { members_of: vec![CandidateSet::EMPTY, set(&[1]), set(&[2])] };
+    policy.steps = vec![Step::Isp(Arc::new(table))];
+}
+
+fn addresses() -> Vec<Vec<u8>> {
+    ["192.0.2.100", "192.0.2.101", "192.0.2.102"].map(v4).to_vec()
+}
+
+fn world() -> World {
+    let mut world = World::new();
+    world.add("www.example.com.", RrType::A, &addresses(), &[], by_operator);
+    world
+}
+
+fn option(address: &str, source: u8) -> Vec<u8> {
+    let (family, octets) = match address.parse::<IpAddr>().unwrap() {
+        IpAddr::V4(address) => (1, address.octets().to_vec()),
+        IpAddr::V6(address) => (2, address.octets().to_vec()),
+    };
+    let mut data = vec![0, family, source, 0];
+    data.extend_from_slice(&octets[..usize::from(source).div_ceil(8)]);
+    data
+}
+
+fn ask_ecs(server: &mut Server, name: &str, rtype: &str, ecs: &[u8], source: &str) -> Message {
+    let bytes = with_opt(query(name, rtype), 1232, 0, 0, &[(8, ecs)]);
+    common::decode(&server.send(&bytes, source, Transport::Udp).unwrap()).unwrap()
+}
+
+/// The last field of each answer, in order.
+fn data(message: &Message) -> Vec<&str> {
+    message.answer.iter().filter_map(|line| line.rsplit(' ').next()).collect()
+}
+
+#[test]
+fn client_subnets() {
+    let mut world = world();
+    world.add("plain.example.com.", RrType::A, &addresses(), &[], |_| {});
+    world.add("resolver.example.com.", RrType::A, &addresses(), &[], by_operator).ecs = false;
+    let mut server = world.server();
+    // case, name, type, subnet, resolver; answer, scope
+    for (case, name, rtype, (address, source), resolver, answer, scope) in [
+        (
+            "E01 a miss does not cover what would hit",
+            "www",
+            "A",
+            ("10.30.0.0", 24),
+            "192.0.2.53",
+            "192.0.2.100",
+            13,
+        ),
+        ("E01 the hit", "www", "A", ("10.10.1.0", 24), "192.0.2.53", "192.0.2.101", 16),
+        ("operator 2", "www", "A", ("10.20.1.0", 24), "192.0.2.53", "192.0.2.102", 16),
+        ("shorter than the entries", "www", "A", ("10.16.0.0", 12), "192.0.2.53", "192.0.2.100", 12),
+        ("E03 static", "static", "A", ("192.0.2.0", 24), "192.0.2.53", "192.0.2.10", 0),
+        ("E03 static, /27", "static", "A", ("192.0.2.0", 27), "192.0.2.53", "192.0.2.10", 0),
+        ("no step looks", "plain", "A", ("10.10.0.0", 16), "192.0.2.53", "192.0.2.100", 0),
+        (
+            "E04 the resolver's address alone",
+            "resolver",
+            "A",
+            ("10.10.0.0", 24),
+            "10.20.0.1",
+            "192.0.2.102",
+            0,
+        ),
+        ("E10 beside a dynamic name", "www", "AAAA", ("10.10.0.0", 24), "192.0.2.53", "2001:db8::80", 0),
+        ("E10 MX to a dynamic name", "mail", "MX", ("10.10.0.0", 24), "192.0.2.53", "www.example.com.", 0),
+        ("E13 source 0", "www", "A", ("0.0.0.0", 0), "10.10.0.1", "192.0.2.101", 0),
+        ("mapped is IPv4", "www", "A", ("::ffff:10.10.1.0", 120), "192.0.2.53", "192.0.2.101", 112),
+        ("IPv6 known nowhere", "www", "A", ("2001:db8::", 56), "10.10.0.1", "192.0.2.100", 0),
+        ("through a chain", "chain", "A", ("10.10.1.0", 24), "192.0.2.53", "192.0.2.101", 16),
+    ] {
+        let sent = option(address, source);
+        let reply = ask_ecs(&mut server, &format!("{name}.example.com."), rtype, &sent, resolver);
+        assert_eq!(data(&reply).last(), Some(&answer), "{case}");
+        // E06: the same octets, the scope apart
+        let echo = reply.option(8).unwrap_or_else(|| panic!("{case}: no echo"));
+        assert_eq!((echo[..3].to_vec(), &echo[4..]), (sent[..3].to_vec(), &sent[4..]), "{case}");
+        assert_eq!(echo[3], scope, "{case}");
+    }
+    // T3: what is not there is not there for anybody
+    for (name, rtype) in [("nope", "A"), ("www", "MX"), ("www", "SRV")] {
+        let reply = ask_ecs(
+            &mut server,
+            &format!("{name}.example.com."),
+            rtype,
+            &option("10.10.0.0", 16),
+            "192.0.2.53",
+        );
+        assert_eq!((reply.option(8).unwrap()[3], reply.authority.len()), (0, 1), "{name} {rtype}");
+    }
+    // E12: no subnet, the resolver decides
+    let reply = server.send(&query("www.example.com.", "A"), "10.20.3.4", Transport::Udp).unwrap();
+    assert_eq!(data(&common::decode(&reply).unwrap()), ["192.0.2.102"]);
+    let stats = server.worker.stats();
+    assert!(stats.ecs_used.get() > 0 && stats.dynamic.get() > stats.ecs_used.get());
+}
+
+/// Who may steer: the switch, the allow-list, and private subnets (case E08).
+#[test]
+fn subnets_that_are_not_used() {
+    use portolan_dns::ecs::PrefixSet;
+    let mut server = world().server();
+    let private = option("10.10.1.0", 24);
+    let public = option("198.51.100.0", 24);
+    let mut ask = |server: &mut Server, sent: &[u8], resolver: &str| {
+        let reply = ask_ecs(server, "www.example.com.", "A", sent, resolver);
+        (data(&reply)[0].to_owned(), reply.option(8).map(|echo| echo[3]))
+    };
+    assert_eq!(ask(&mut server, &private, "10.20.0.1"), ("192.0.2.101".into(), Some(16)));
+    server.options(|options| options.ecs.accept_private = false);
+    assert_eq!(ask(&mut server, &private, "10.20.0.1"), ("192.0.2.102".into(), Some(0)));
+    assert_eq!(ask(&mut server, &option("127.0.0.0", 8), "10.20.0.1"), ("192.0.2.102".into(), Some(0)));
+    assert_eq!(ask(&mut server, &public, "10.10.0.1"), ("192.0.2.102".into(), Some(24)));
+    let allow = PrefixSet::new([("192.0.2.0".parse().unwrap(), 24), ("2001:db8::".parse().unwrap(), 32)]);
+    server.options(|options| options.ecs.allow = Some(allow));
+    assert_eq!(ask(&mut server, &public, "192.0.2.9"), ("192.0.2.102".into(), Some(24)));
+    assert_eq!(ask(&mut server, &public, "2001:db8:1::9"), ("192.0.2.102".into(), Some(24)));
+    assert_eq!(ask(&mut server, &public, "10.10.0.1"), ("192.0.2.101".into(), Some(0)));
+    // switched off it is an unknown option, whatever it holds
+    server.options(|options| options.ecs.enabled = false);
+    assert_eq!(ask(&mut server, &public, "10.10.0.1"), ("192.0.2.101".into(), None));
+    assert_eq!(ask(&mut server, &[1], "10.10.0.1"), ("192.0.2.101".into(), None));
+}
+
+/// E05, dns.md 14: FORMERR, AA clear, OPT there, no subnet in it.
+#[test]
+fn malformed_subnets() {
+    let mut server = world().server();
+    let cases: &[(&str, &[u8])] = &[
+        ("v4 source 33", &[0, 1, 33, 0, 10, 10, 0, 0, 0]),
+        ("v6 source 129", &[0, 2, 129, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        ("v4 /32, 3 octets", &[0, 1, 32, 0, 10, 10, 0]),
+        ("v6 /128, 15 octets", &[0, 2, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        ("family 3", &[0, 3, 8, 0, 10]),
+        ("family 0 with an address", &[0, 0, 8, 0, 10]),
+        ("length 1", &[0]),
+        ("length 0", &[]),
+        ("length 3", &[0, 1, 0]),
+        ("v4 /24, 4 octets", &[0, 1, 24, 0, 10, 10, 1, 0]),
+        ("v4 /31, a bit beyond", &[0, 1, 31, 0, 10, 10, 1, 1]),
+        ("v4 /0 with an octet", &[0, 1, 0, 0, 0]),
+        ("scope 1", &[0, 1, 24, 1, 10, 10, 1]),
+        ("family 42, /0", &[0, 42, 0, 0]),
+    ];
+    for (what, sent) in cases {
+        let reply = ask_ecs(&mut server, "www.example.com.", "A", sent, "192.0.2.53");
+        assert_eq!((reply.rcode(), reply.aa(), reply.answer.len()), ("FORMERR", false, 0), "{what}");
+        assert!(reply.opt.is_some() && reply.option(8).is_none(), "{what}");
+        assert_eq!(
+            reply.question.as_ref().map(|question| question.0.as_str()),
+            Some("www.example.com."),
+            "{what}"
+        );
+    }
+    let good = option("10.10.1.0", 24);
+    let twice = with_opt(query("www.example.com.", "A"), 1232, 0, 0, &[(8, &good), (8, &good)]);
+    let reply = server.udp(&twice).unwrap();
+    assert_eq!((reply.rcode(), reply.option(8)), ("FORMERR", None));
+    // family 0, source 0 is "none"
+    let reply = ask_ecs(&mut server, "www.example.com.", "A", &[0, 0, 0, 0], "192.0.2.53");
+    assert_eq!((reply.rcode(), reply.option(8)), ("NOERROR", Some(&[0, 0, 0, 0][..])));
+}
+
+/// Z20, Z21, L12, chains, DNAME and wildcards that lead to a service.
+#[test]
+fn around_dynamic_names() {
+    let mut world = world();
+    world.add("*.app.example.com.", RrType::A, &addresses(), &[], |_| {});
+    world.add("x.new.example.com.", RrType::A, &addresses(), &[], |_| {});
+    let mut server = world.server();
+    for (name, rtype, rcode, answer) in [
+        ("www.example.com.", "A", "NOERROR", vec!["192.0.2.100"]),
+        ("WWW.example.com.", "AAAA", "NOERROR", vec!["2001:db8::80"]),
+        ("www.example.com.", "TXT", "NOERROR", vec!["\"beside\""]),
+        ("www.example.com.", "MX", "NOERROR", vec![]),
+        ("x.www.example.com.", "A", "NXDOMAIN", vec![]),
+        ("a.b.app.example.com.", "A", "NOERROR", vec!["192.0.2.100"]),
+        ("a.app.example.com.", "AAAA", "NOERROR", vec![]),
+        ("foo.app.example.com.", "A", "NOERROR", vec![]),
+        ("app.example.com.", "A", "NOERROR", vec![]),
+        ("*.app.example.com.", "A", "NOERROR", vec!["192.0.2.100"]),
+        ("chain.example.com.", "A", "NOERROR", vec!["link.example.com.", "www.example.com.", "192.0.2.100"]),
+        ("any.wild.example.com.", "A", "NOERROR", vec!["www.example.com.", "192.0.2.100"]),
+        ("x.old.example.com.", "A", "NOERROR", vec!["new.example.com.", "x.new.example.com.", "192.0.2.100"]),
+    ] {
+        let reply = server.ask(name, rtype);
+        assert_eq!((reply.rcode(), data(&reply)), (rcode, answer.clone()), "{name} {rtype}");
+        assert!(reply.aa());
+        if answer.is_empty() {
+            assert!(reply.authority[0].starts_with("example.com. 300 IN SOA "), "{name} {rtype}");
+        }
+    }
+    // ANY makes no decision (RFC 8482)
+    let before = server.worker.stats().dynamic.get();
+    let hinfo = "a.app.example.com. 3600 IN HINFO 075246433834383200";
+    assert_eq!(server.ask("a.app.example.com.", "ANY").answer, [hinfo]);
+    assert_eq!(server.worker.stats().dynamic.get(), before);
+}
+
+/// H21, L16 and what else an answer may be when nothing is usable.
+#[test]
+fn fallbacks_and_aliases() {
+    let mut world = World::new();
+    let down = [0, 1, 2];
+    let all = addresses();
+    let fallback = |fallback: Fallback| move |policy: &mut Policy| policy.fallback = fallback;
+    world.add("all.example.com.", RrType::A, &all, &down, fallback(Fallback::All));
+    world.add("nodata.example.com.", RrType::A, &all, &down, fallback(Fallback::NoData));
+    world.add("servfail.example.com.", RrType::A, &all, &down, fallback(Fallback::ServFail));
+    world.add("refuse.example.com.", RrType::A, &all, &down, fallback(Fallback::Refuse));
+    let fixed = world.add("fixed.example.com.", RrType::A, &all, &down, fallback(Fallback::Fixed));
+    fixed.lanes[0].fixed = vec![v4("203.0.113.1").into(), v4("203.0.113.2").into(), v4("203.0.113.1").into()];
+    let sorry = world.add("sorry.example.com.", RrType::A, &all, &down, fallback(Fallback::Fixed));
+    sorry.lanes[0].fixed_cname = Some("static.example.com.".parse().unwrap());
+    world.add("out.example.com.", RrType::CNAME, &[wire("cdn.example.net.")], &[], |_| {});
+    world.add(
+        "in.example.com.",
+        RrType::CNAME,
+        &[wire("static.example.com."), wire("x.example.com.")],
+        &[],
+        |_| {},
+    );
+    world.add("to.example.com.", RrType::CNAME, &[wire("in.example.com.")], &[], |_| {});
+    world.add("loop.example.com.", RrType::CNAME, &[wire("pool.example.com.")], &[], |_| {});
+    world.add("pool.example.com.", RrType::CNAME, &[wire("LOOP.example.com.")], &[], |_| {});
+    world.add("dead.example.com.", RrType::CNAME, &[wire("servfail.example.com.")], &[], |_| {});
+    world.add("many.example.com.", RrType::A, &[all.clone(), all.clone()].concat(), &[], |policy| {
+        policy.scheduler = Scheduler::All;
+        policy.answers = 256;
+    });
+    world.add(
+        "mx.example.com.",
+        RrType::MX,
+        &[[&[0, 10], &wire("static.example.com.")[..]].concat()],
+        &[],
+        |_| {},
+    );
+    world.add(
+        "_s._tcp.example.com.",
+        RrType::SRV,
+        &[[&[0, 1, 0, 2, 0, 80], &wire("static.example.com.")[..]].concat()],
+        &[],
+        |_| {},
+    );
+    world.add("refused.example.com.", RrType::A, &all, &[], |policy| {
+        let rule = AclRule { from: "bad".into(), action: AclAction::Refuse, members: CandidateSet::EMPTY };
+        policy.steps = vec![Step::Acl(Arc::new(AclTable { rules: vec![rule], rule_of: vec![u16::MAX, 0] }))];
+    });
+    let mut server = world.server();
+    for (name, rtype, rcode, aa, ttl, answer) in [
+        ("all", "A", "NOERROR", true, Some("5"), vec!["192.0.2.100"]),
+        ("nodata", "A", "NOERROR", true, None, vec![]),
+        ("gone", "A", "NOERROR", true, Some("60"), vec!["nodata.example.com."]),
+        ("servfail", "A", "SERVFAIL", false, None, vec![]),
+        ("dead", "A", "SERVFAIL", false, None, vec![]),
+        ("refuse", "A", "REFUSED", false, None, vec![]),
+        ("fixed", "A", "NOERROR", true, Some("5"), vec!["203.0.113.1", "203.0.113.2"]),
+        ("sorry", "A", "NOERROR", true, Some("5"), vec!["static.example.com.", "192.0.2.10"]),
+        ("out", "A", "NOERROR", true, Some("30"), vec!["cdn.example.net."]),
+        ("out", "CNAME", "NOERROR", true, Some("30"), vec!["cdn.example.net."]),
+        ("in", "A", "NOERROR", true, Some("30"), vec!["static.example.com.", "192.0.2.10"]),
+        ("in", "TXT", "NOERROR", true, Some("30"), vec!["static.example.com."]),
+        (
+            "to",
+            "A",
+            "NOERROR",
+            true,
+            Some("30"),
+            vec!["in.example.com.", "static.example.com.", "192.0.2.10"],
+        ),
+        ("loop", "A", "NOERROR", true, Some("30"), vec!["pool.example.com.", "loop.example.com."]),
+        ("many", "A", "NOERROR", true, Some("30"), vec!["192.0.2.100", "192.0.2.101", "192.0.2.102"]),
+        ("mx", "MX", "NOERROR", true, Some("30"), vec!["static.example.com."]),
+        ("_s._tcp", "SRV", "NOERROR", true, Some("30"), vec!["static.example.com."]),
+    ] {
+        let reply = server.ask(&format!("{name}.example.com."), rtype);
+        let mut got = data(&reply);
+        if name == "many" {
+            got.sort_unstable();
+        }
+        assert_eq!((reply.rcode(), reply.aa(), got), (rcode, aa, answer), "{name} {rtype}");
+        let first_ttl = reply.answer.first().and_then(|line| line.split(' ').nth(1));
+        assert_eq!(first_ttl, ttl, "{name}");
+    }
+    let refused = ask_ecs(&mut server, "refused.example.com.", "A", &option("203.0.113.0", 24), "192.0.2.53");
+    assert_eq!((refused.rcode(), refused.aa(), refused.option(15)), ("REFUSED", false, Some(&[0, 18][..])));
+    assert_eq!(refused.option(8).unwrap()[3], 0);
+    let let_in = ask_ecs(&mut server, "refused.example.com.", "A", &option("203.0.112.0", 24), "192.0.2.53");
+    assert_eq!((let_in.rcode(), let_in.option(8).unwrap()[3]), ("NOERROR", 24));
+    assert!(server.worker.stats().fallback.get() >= 8);
+}
+
+/// dns.md 29: a big dynamic answer is truncated over UDP and whole over TCP.
+#[test]
+fn big_dynamic_answers() {
+    let members: Vec<Vec<u8>> = (0..=255).map(|i| vec![192, 0, 2, i]).collect();
+    let mut world = World::new();
+    world.add("big.example.com.", RrType::A, &members, &[], |policy| {
+        policy.scheduler = Scheduler::All;
+        policy.answers = 256;
+    });
+    let mut server = world.server();
+    for size in [None, Some(512), Some(1232), Some(4096)] {
+        let bytes = query("big.example.com.", "A");
+        let bytes = size.map_or(bytes.clone(), |size| with_opt(bytes, size, 0, 0, &[]));
+        let reply = server.udp(&bytes).unwrap();
+        assert!(reply.tc() && reply.answer.is_empty(), "{size:?}");
+    }
+    assert_eq!(server.ask("big.example.com.", "A").answer.len(), 256);
+}
+
+/// O04: `explain` walks the same road: for random clients its reply is the wire's.
+#[test]
+fn explain_equals_the_wire() {
+    let mut world = world();
+    world.add("rr.example.com.", RrType::A, &addresses(), &[1], |policy| {
+        policy.scheduler = Scheduler::RoundRobin
+    });
+    world.add("random.example.com.", RrType::A, &addresses(), &[], |policy| {
+        policy.scheduler = Scheduler::Random;
+        policy.answers = 2;
+    });
+    world.add("hash.example.com.", RrType::A, &addresses(), &[], |policy| {
+        policy.scheduler = Scheduler::SourceHash { v4: 24, v6: 48 };
+    });
+    world.add("to.example.com.", RrType::CNAME, &[wire("www.example.com.")], &[], |_| {});
+    let mut server = world.server();
+    let mut state = 0x5eed_u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32
+    };
+    for round in 0..2000 {
+        let name = ["www", "rr", "random", "hash", "to", "chain", "static", "nope"][random() as usize % 8];
+        let name: Name = format!("{name}.example.com.").parse().unwrap();
+        let client = IpAddr::from((random() % (1 << 16) + (10 << 24 | 10 << 16)).to_be_bytes());
+        let source = (random() % 33) as u8;
+        let ecs = (random() % 2 == 0).then(|| (IpAddr::from(random().to_be_bytes()), source));
+        let entropy = server.worker.next_entropy();
+        let asked =
+            Asked { name: &name, rtype: RrType::A, client, ecs, entropy, turn: None, now: Now::default() };
+        let explained = explain_query(&server.snapshot, &asked);
+        let mut bytes = query(&name.to_string(), "A");
+        if let Some((address, source)) = ecs {
+            let ecs = portolan_dns::ecs::Ecs::new(address, source);
+            let mut sent = vec![0, ecs.family as u8, ecs.source, 0];
+            sent.extend_from_slice(&ecs.address[..usize::from(source).div_ceil(8)]);
+            bytes = with_opt(bytes, 1232, 0, 0, &[(8, &sent)]);
+        }
+        let wire = server.send(&bytes, &client.to_string(), Transport::Tcp).unwrap();
+        let theirs = explained.wire.as_deref().unwrap();
+        assert_eq!(wire[2..], theirs[2..], "round {round}: {name} {client} {ecs:?}");
+        let shown = present(theirs).unwrap();
+        let reply = common::decode(&wire).unwrap();
+        assert_eq!(shown.answer, data(&reply), "round {round}");
+        assert_eq!(shown.rcode, reply.rcode());
+        assert_eq!(shown.scope, reply.option(8).map(|echo| echo[3]));
+        let decided = !["static", "nope"].contains(&name.to_string().split('.').next().unwrap());
+        assert_eq!(
+            explained.decisions.len(),
+            usize::from(decided) + usize::from(name.to_string().starts_with("to."))
+        );
+        assert!(
+            explained
+                .decisions
+                .iter()
+                .all(|one| !one.trace.is_empty() && one.dice == Dice { entropy, ..one.dice })
+        );
+    }
+}
+
+/// What is wrong with services and zones together is told, all of it.
+#[test]
+fn problems() {
+    let a = |name: &str| {
+        let mut world = World::new();
+        world.add(name, RrType::A, &addresses(), &[], |_| {});
+        world.bindings.remove(0)
+    };
+    let cname = |name: &str| {
+        let mut world = World::new();
+        world.add(name, RrType::CNAME, &[wire("x.example.net.")], &[], |_| {});
+        world.bindings.remove(0)
+    };
+    let mut wrong_family = a("v6.example.com.");
+    wrong_family.lanes[0].rtype = RrType::AAAA;
+    let mut txt = a("txt.example.com.");
+    txt.lanes[0].rtype = RrType::TXT;
+    let zone = format!("{ZONE}cut.example.com. 60 IN NS ns.example.net.\n");
+    for (service, expected) in [
+        (a("www.example.org."), "in no served zone"),
+        (a("x.cut.example.com."), "at or below a delegation"),
+        (a("cut.example.com."), "at or below a delegation"),
+        (a("x.old.example.com."), "at or below a delegation or a DNAME"),
+        (a("chain.example.com."), "has a CNAME at the service"),
+        (cname("www.example.com."), "may answer CNAME beside the zone's"),
+        (cname("example.com."), "may answer CNAME beside the zone's"),
+        (wrong_family, "is no AAAA data"),
+        (txt, "cannot answer TXT"),
+    ] {
+        let name = service.name.clone();
+        let problems = Catalog::build(load(&[&zone]), vec![service]).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.message.contains(expected)), "{name}: {problems:?}");
+        assert!(problems.iter().all(|problem| problem.help.is_some()));
+    }
+    let twice = Catalog::build(load(&[&zone]), vec![a("a.example.com."), a("A.example.com.")]).unwrap_err();
+    assert!(twice[0].message.contains("given twice"));
+    let twice = Catalog::build(load(&[&zone, &zone]), Vec::new()).unwrap_err();
+    assert!(twice[0].message.contains("given twice"));
+    let zero = {
+        let mut service = a("a.example.com.");
+        service.lanes[0].ttl = 0;
+        service
+    };
+    let (_, warnings) = Catalog::build(load(&[&zone]), vec![zero]).unwrap();
+    assert!(warnings[0].message.contains("TTL 0"));
+}
