@@ -19,3 +19,6 @@ pub use types::*;
 
 /// Where a packaged node listens, unless its config or `PORTOLAN_SOCKET` says otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/portolan/portolan.sock";
+
+/// Version of the API: grows when something incompatible changes.
+pub const API_VERSION: u32 = 1;

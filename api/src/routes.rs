@@ -12,15 +12,15 @@ use std::sync::Arc;
 /// What a daemon offers to its API. Calls may block for a short time; [`Node::reload`] for as long as loading takes.
 pub trait Node: Send + Sync + 'static {
     /// The node in one look.
-    fn status(&self) -> Status;
+    fn status(&self) -> Result<Status, ApiError>;
     /// The services whose name matches.
     fn services(&self, query: &ServicesQuery) -> Result<Vec<ServiceStatus>, ApiError>;
     /// All checks.
-    fn checks(&self) -> Vec<CheckStatus>;
+    fn checks(&self) -> Result<Vec<CheckStatus>, ApiError>;
     /// What would be answered, and why.
     fn explain(&self, query: &ExplainQuery) -> Result<Explained, ApiError>;
     /// All forced states.
-    fn forced(&self) -> Vec<ForcedEntry>;
+    fn forced(&self) -> Result<Vec<ForcedEntry>, ApiError>;
     /// Forces the state of members.
     fn force(&self, request: &ForceRequest) -> Result<ForceResult, ApiError>;
     /// Takes a load report.
@@ -28,9 +28,9 @@ pub trait Node: Send + Sync + 'static {
     /// Reads the config again.
     fn reload(&self) -> Result<ReloadResult, ApiError>;
     /// What the tables say of an address.
-    fn lookup(&self, query: &LookupQuery) -> TableLookup;
+    fn lookup(&self, query: &LookupQuery) -> Result<TableLookup, ApiError>;
     /// The metrics in OpenMetrics text form.
-    fn metrics(&self) -> String;
+    fn metrics(&self) -> Result<String, ApiError>;
 }
 
 /// A node as the handlers share it.
@@ -63,6 +63,11 @@ pub fn router(node: SharedNode) -> Router {
         .with_state(node)
 }
 
+/// The route of metrics alone.
+pub(crate) fn metrics_router(node: SharedNode) -> Router {
+    Router::new().route("/metrics", get(metrics)).with_state(node)
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -85,13 +90,14 @@ impl From<JsonRejection> for ApiError {
 /// The version of the program and of the API.
 #[utoipa::path(get, path = "/v1/version", responses((status = 200, body = Version)))]
 pub(crate) async fn version() -> Json<Version> {
-    std::future::ready(Json(Version { version: env!("CARGO_PKG_VERSION").into(), api: 1 })).await
+    std::future::ready(Json(Version { version: env!("CARGO_PKG_VERSION").into(), api: crate::API_VERSION }))
+        .await
 }
 
 /// The node in one look.
 #[utoipa::path(get, path = "/v1/status", responses((status = 200, body = Status)))]
 pub(crate) async fn status(State(node): State<SharedNode>) -> Result<Json<Status>, ApiError> {
-    off_loop(move || node.status()).await.map(Json)
+    off_loop(move || node.status()).await?.map(Json)
 }
 
 /// The services, with every member's state.
@@ -108,7 +114,7 @@ pub(crate) async fn services(
 /// The health checks.
 #[utoipa::path(get, path = "/v1/checks", responses((status = 200, body = Vec<CheckStatus>)))]
 pub(crate) async fn checks(State(node): State<SharedNode>) -> Result<Json<Vec<CheckStatus>>, ApiError> {
-    off_loop(move || node.checks()).await.map(Json)
+    off_loop(move || node.checks()).await?.map(Json)
 }
 
 /// What would be answered to a query, and why.
@@ -125,7 +131,7 @@ pub(crate) async fn explain(
 /// The forced states.
 #[utoipa::path(get, path = "/v1/force", responses((status = 200, body = Vec<ForcedEntry>)))]
 pub(crate) async fn forced(State(node): State<SharedNode>) -> Result<Json<Vec<ForcedEntry>>, ApiError> {
-    off_loop(move || node.forced()).await.map(Json)
+    off_loop(move || node.forced()).await?.map(Json)
 }
 
 /// Forces the state of members, or gives them back to their checks.
@@ -165,14 +171,14 @@ pub(crate) async fn lookup(
     query: Result<Query<LookupQuery>, QueryRejection>,
 ) -> Result<Json<TableLookup>, ApiError> {
     let Query(query) = query?;
-    off_loop(move || node.lookup(&query)).await.map(Json)
+    off_loop(move || node.lookup(&query)).await?.map(Json)
 }
 
 /// The metrics for Prometheus.
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
 pub(crate) async fn metrics(State(node): State<SharedNode>) -> Result<Response, ApiError> {
-    let text = off_loop(move || node.metrics()).await?;
+    let text = off_loop(move || node.metrics()).await??;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -1,6 +1,6 @@
 //! Listening: a unix socket for people on the machine, TCP with a bearer token for the others.
 
-use crate::routes::{SharedNode, router};
+use crate::routes::{SharedNode, metrics_router, router};
 use crate::types::ApiError;
 use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
@@ -20,9 +20,20 @@ pub struct Server {
     task: JoinHandle<()>,
     socket: Option<PathBuf>,
     address: Option<SocketAddr>,
+    /// What clients must send, where a token is wanted.
+    expected: Option<Expected>,
 }
 
+type Expected = Arc<RwLock<String>>;
+
 impl Server {
+    /// Sets the token of a TCP server; of no effect on others.
+    pub fn set_token(&self, token: &str) {
+        if let Some(expected) = &self.expected {
+            *expected.write().unwrap_or_else(PoisonError::into_inner) = bearer(token);
+        }
+    }
+
     /// The TCP address in use, with the port the system chose for port 0.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
@@ -60,21 +71,20 @@ pub fn unix(path: &Path, node: SharedNode) -> io::Result<Server> {
     let task = tokio::spawn(async move {
         let _ = axum::serve(listener, app).await;
     });
-    Ok(Server { task, socket: Some(path.to_owned()), address: None })
+    Ok(Server { task, socket: Some(path.to_owned()), address: None, expected: None })
 }
 
 /// Serves on TCP. Every request must carry `Authorization: Bearer TOKEN`.
 pub fn tcp(address: SocketAddr, token: &str, node: SharedNode) -> io::Result<Server> {
-    let listener = std::net::TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    let address = listener.local_addr()?;
-    let listener = TcpListener::from_std(listener)?;
-    let expected = Arc::<str>::from(format!("Bearer {token}"));
+    let (listener, address) = listen(address)?;
+    let expected = Expected::new(RwLock::new(bearer(token)));
+    let wanted = expected.clone();
     let app = router(node).layer(from_fn(move |request: Request, next: Next| {
-        let expected = expected.clone();
+        let wanted = wanted.clone();
         async move {
             let given = request.headers().get(AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
-            if is_same(given, expected.as_bytes()) {
+            let is_good = is_same(given, wanted.read().unwrap_or_else(PoisonError::into_inner).as_bytes());
+            if is_good {
                 next.run(request).await
             } else {
                 ApiError::new(401, "no or wrong token", Some("send \"Authorization: Bearer TOKEN\"".into()))
@@ -85,7 +95,29 @@ pub fn tcp(address: SocketAddr, token: &str, node: SharedNode) -> io::Result<Ser
     let task = tokio::spawn(async move {
         let _ = axum::serve(listener, app).await;
     });
-    Ok(Server { task, socket: None, address: Some(address) })
+    Ok(Server { task, socket: None, address: Some(address), expected: Some(expected) })
+}
+
+/// Serves the metrics alone, on TCP, to everybody.
+pub fn metrics(address: SocketAddr, node: SharedNode) -> io::Result<Server> {
+    let (listener, address) = listen(address)?;
+    let app = metrics_router(node);
+    let task = tokio::spawn(async move {
+        let _ = axum::serve(listener, app).await;
+    });
+    Ok(Server { task, socket: None, address: Some(address), expected: None })
+}
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    // std sets SO_REUSEADDR, so that a restart does not wait for old connections
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    Ok((TcpListener::from_std(listener)?, address))
 }
 
 /// Compares without telling by its duration where the difference is.

@@ -6,20 +6,20 @@ use std::sync::Arc;
 struct Fake;
 
 impl Node for Fake {
-    fn status(&self) -> Status {
+    fn status(&self) -> Result<Status, ApiError> {
         panic!("a fault of the node")
     }
     fn services(&self, query: &ServicesQuery) -> Result<Vec<ServiceStatus>, ApiError> {
         Err(ApiError::not_found(format!("no service {:?}", query.name), "did you mean \"www\"?"))
     }
-    fn checks(&self) -> Vec<CheckStatus> {
-        Vec::new()
+    fn checks(&self) -> Result<Vec<CheckStatus>, ApiError> {
+        Ok(Vec::new())
     }
     fn explain(&self, query: &ExplainQuery) -> Result<Explained, ApiError> {
         Ok(Explained { name: query.name.clone(), client: query.from.to_string(), ..Explained::default() })
     }
-    fn forced(&self) -> Vec<ForcedEntry> {
-        Vec::new()
+    fn forced(&self) -> Result<Vec<ForcedEntry>, ApiError> {
+        Ok(Vec::new())
     }
     fn force(&self, request: &ForceRequest) -> Result<ForceResult, ApiError> {
         Ok(ForceResult { members: vec![request.target.clone()], generation: 7, warnings: Vec::new() })
@@ -31,11 +31,11 @@ impl Node for Fake {
     fn reload(&self) -> Result<ReloadResult, ApiError> {
         Err(ApiError::refused("the config was refused", Vec::new(), "error: x\n".into()))
     }
-    fn lookup(&self, query: &LookupQuery) -> TableLookup {
-        TableLookup { address: query.address.to_string(), hits: Vec::new() }
+    fn lookup(&self, query: &LookupQuery) -> Result<TableLookup, ApiError> {
+        Ok(TableLookup { address: query.address.to_string(), hits: Vec::new() })
     }
-    fn metrics(&self) -> String {
-        "# EOF\n".into()
+    fn metrics(&self) -> Result<String, ApiError> {
+        Ok("# EOF\n".into())
     }
 }
 

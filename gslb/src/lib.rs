@@ -1,1 +1,34 @@
-//! The daemon.
+//! The daemon: sockets, threads, files and signals around the pure road of the other crates.
+//!
+//! ```text
+//!             ┌────────────── run (signals, systemd, logs) ──────────────┐
+//! config ─► adopt ─► Engine ─┬─ listen ─► udp, tcp ─► dns::respond ◄─ ArcSwap<Snapshot>
+//!                            ├─ publisher ◄─ probe events, operators, loads ──┘ (swaps it)
+//!                            ├─ state (what outlives the process)
+//!                            └─ doors ─► api ─► answers (status, explain, force, metrics)
+//! ```
+//! - [`cli`] is the command line; [`offline`] does `check`, `explain -c` and `tables lookup -c` without a node.
+//! - [`engine`] is one running node; a process may hold several, as [`demo`] does.
+//! - [`udp`] and [`tcp`] are thin: bytes in, [`portolan_dns::respond`], bytes out. Unsafe code is in `udp/sys.rs` only.
+//! - [`publisher`] turns facts into the next snapshot; [`roster`] and [`target`] know members by name.
+
+pub mod adopt;
+pub mod answers;
+pub mod cli;
+pub mod clock;
+pub mod demo;
+pub mod doors;
+pub mod engine;
+pub mod explain;
+pub mod listen;
+pub mod logs;
+pub mod metrics;
+pub mod offline;
+pub mod publisher;
+pub mod roster;
+pub mod run;
+pub mod state;
+pub mod tables;
+pub mod target;
+pub mod tcp;
+pub mod udp;

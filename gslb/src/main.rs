@@ -1,1 +1,7 @@
-fn main() {}
+//! `portolan`: see `portolan --help`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    portolan_gslb::cli::main().into()
+}

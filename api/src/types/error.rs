@@ -26,6 +26,8 @@ pub struct ApiError {
 pub struct Problem {
     /// `error` or `warning`.
     pub level: String,
+    /// Its kind, a stable word: `unknown-key`.
+    pub code: String,
     /// The file it is in.
     pub file: String,
     /// Line, from 1; 0 when it is about no line.

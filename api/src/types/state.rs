@@ -49,6 +49,8 @@ pub struct Status {
 pub struct ConfigStatus {
     /// The main file.
     pub path: String,
+    /// SHA-256 over its files.
+    pub hash: String,
     /// When it was loaded.
     pub loaded_unix: u64,
     /// How often it was reloaded since the start.
@@ -95,11 +97,13 @@ pub struct Degraded {
 /// A prefix table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TableStatus {
-    /// Its name: the operator, or `geo`, `asn`.
+    /// `isp` or `geo`.
     pub name: String,
-    /// Prefixes in it.
+    /// Files it is made of.
+    pub files: u32,
+    /// Prefixes, or places, in it.
     pub entries: u64,
-    /// Age of its newest file in seconds, when known (R20).
+    /// Age of its oldest file in seconds, when known (R20).
     pub age_s: Option<u64>,
     /// Its id: SHA-256 over its canonical form (R14), when it has one.
     pub id: Option<String>,
@@ -134,6 +138,8 @@ pub struct MemberStatus {
     pub address: String,
     /// Where it is.
     pub site: Option<String>,
+    /// The link of the site.
+    pub link: Option<String>,
     /// Its configured weight.
     pub weight: u16,
     /// Its tier.

@@ -29,8 +29,6 @@ pub struct TableHit {
     pub table: String,
     /// What it says: operators, a place, lists.
     pub value: String,
-    /// The prefix that matched, where one line did.
-    pub prefix: Option<String>,
     /// `layer file:line` of the line that matched, where known.
     pub source: Option<String>,
     /// Length of the largest prefix around the address with the same value.

@@ -58,7 +58,6 @@ pub fn lookup(it: &TableLookup, paint: Paint) -> String {
 }
 
 fn hit_words(hit: &TableHit) -> String {
-    let prefix = hit.prefix.as_deref().map_or(String::new(), |prefix| format!("  {prefix}"));
     let source = hit.source.as_deref().map_or(String::new(), |source| format!("  from {source}"));
-    format!("{:<5} {}{prefix}{source}  (the same over its /{})", hit.table, hit.value, hit.scope)
+    format!("{:<5} {}{source}  (the same over its /{})", hit.table, hit.value, hit.scope)
 }

@@ -45,11 +45,13 @@ pub fn status(status: &Status, paint: Paint) -> String {
         count(checks.down, |text| paint.bad(text)),
         checks.unknown
     );
-    if !status.tables.is_empty() {
-        let entries: u64 = status.tables.iter().map(|table| table.entries).sum();
-        let oldest = status.tables.iter().filter_map(|table| table.age_s).max();
-        let oldest = oldest.map_or(String::new(), |age| format!(", the oldest {} old", length(age)));
-        text += &format!("tables    {} with {entries} prefixes{oldest}\n", status.tables.len());
+    for (number, table) in status.tables.iter().enumerate() {
+        let head = if number == 0 { "tables  " } else { "        " };
+        let age = table.age_s.map_or(String::new(), |age| format!(", the oldest {} old", length(age)));
+        let id =
+            table.id.as_deref().map_or(String::new(), |id| format!(", id {}", id.get(..12).unwrap_or(id)));
+        text +=
+            &format!("{head}  {}: {} files, {} entries{age}{id}\n", table.name, table.files, table.entries);
     }
     for (number, entry) in status.forced.iter().enumerate() {
         let head = if number == 0 { "forced  " } else { "        " };

@@ -1,0 +1,257 @@
+//! One running node: everything that is in force, and what its API can do with it.
+
+use crate::adopt::{self, Carried};
+use crate::listen::{ListenError, Listeners};
+use crate::publisher::Publisher;
+use crate::state::StateDir;
+use crate::tcp::Tcp;
+use crate::{clock, doors};
+use arc_swap::ArcSwap;
+use portolan_api::{ApiError, Problem, ReloadResult};
+use portolan_config::{Compiled, Disk, Problems};
+use portolan_dns::respond::Snapshot;
+use portolan_probe::{Event, Runner, RunnerSettings};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+
+/// What queries are answered from; replaced as a whole.
+pub type SharedSnapshot = Arc<ArcSwap<Snapshot>>;
+
+/// News that wait to be saved are saved together.
+const SAVE_PAUSE: Duration = Duration::from_secs(1);
+
+/// A running node.
+pub struct Engine {
+    path: PathBuf,
+    pub(crate) snapshot: SharedSnapshot,
+    pub(crate) publisher: Publisher,
+    pub(crate) runner: Runner,
+    pub(crate) tcp: Arc<Tcp>,
+    pub(crate) now: Mutex<InForce>,
+    listeners: Mutex<Listeners>,
+    doors: Mutex<doors::Doors>,
+    state: Option<StateDir>,
+    /// One reload at a time.
+    reloading: Mutex<Carried>,
+}
+
+/// The config in force.
+pub(crate) struct InForce {
+    pub(crate) config: Arc<Compiled>,
+    pub(crate) loaded_unix: u64,
+    pub(crate) reloads: u64,
+    pub(crate) refused: u64,
+    pub(crate) last_error: Option<String>,
+}
+
+/// Why a node cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address that cannot be had.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The API's or the metrics' socket.
+    #[error(transparent)]
+    Door(#[from] doors::DoorError),
+    /// The state folder.
+    #[error("cannot use the state folder {path}: {cause}")]
+    State {
+        /// The folder.
+        path: PathBuf,
+        /// The system's words.
+        cause: std::io::Error,
+    },
+}
+
+impl Engine {
+    /// Starts a node. When this returns it answers.
+    pub fn start(path: &Path, config: Compiled) -> Result<Arc<Self>, StartError> {
+        let _ = clock::started_unix_s(); // fixes the moment
+        let state = config.node.state.as_deref().map(|dir| {
+            StateDir::open(dir).map_err(|cause| StartError::State { path: dir.to_owned(), cause })
+        });
+        let state = state.transpose()?;
+        let (runner, events) = Runner::spawn(RunnerSettings::default());
+        if let Some(state) = &state {
+            // T1: the first answers go by the last states
+            runner.restore(state.checks());
+        }
+        let mut carried = Carried::default();
+        let plan = adopt::plan(&config, &mut carried);
+        runner.apply(plan.roster.checks().cloned());
+        let snapshot: SharedSnapshot = Arc::new(ArcSwap::from_pointee(Snapshot {
+            catalog: plan.catalog.clone(),
+            view: Arc::new(portolan_balance::View::empty()),
+            options: plan.options.clone(),
+        }));
+        let publisher = Publisher::new(snapshot.clone(), runner.clone(), state.clone(), plan);
+        let desks = std::thread::available_parallelism().map_or(1, usize::from);
+        let tcp = Arc::new(Tcp::new(snapshot.clone(), adopt::limits(&config), desks));
+        let mut listeners = Listeners::new(snapshot.clone(), tcp.clone(), config.node.threads);
+        listeners.apply(&config.dns.listen)?;
+        let config = Arc::new(config);
+        let engine = Arc::new(Self {
+            path: path.to_owned(),
+            snapshot,
+            publisher,
+            runner,
+            tcp,
+            now: Mutex::new(InForce {
+                config: config.clone(),
+                loaded_unix: clock::unix_s(),
+                reloads: 0,
+                refused: 0,
+                last_error: None,
+            }),
+            listeners: Mutex::new(listeners),
+            doors: Mutex::default(),
+            state,
+            reloading: Mutex::new(carried),
+        });
+        lock(&engine.doors).apply(&config, &engine)?;
+        engine.clone().spawn_tasks(events);
+        Ok(engine)
+    }
+
+    fn spawn_tasks(self: Arc<Self>, events: mpsc::Receiver<Event>) {
+        let engine = self.clone();
+        tokio::spawn(async move { engine.publisher.run(events).await });
+        if self.state.is_none() {
+            return;
+        }
+        tokio::spawn(async move {
+            loop {
+                self.publisher.changed.notified().await;
+                tokio::time::sleep(SAVE_PAUSE).await;
+                let engine = self.clone();
+                let _ = tokio::task::spawn_blocking(move || engine.save_checks()).await;
+            }
+        });
+    }
+
+    /// Reads the config again and puts it in force; on any error the one in force stays.
+    pub fn reload(self: &Arc<Self>) -> Result<ReloadResult, ApiError> {
+        let begin = Instant::now();
+        let mut carried = lock(&self.reloading);
+        let before = lock(&self.now).config.clone();
+        let result = portolan_config::load_with(&Disk, &self.path, Some(&before))
+            .map_err(|problems| refused(&problems))
+            .and_then(|config| self.put_in_force(config, &before, &mut carried));
+        let mut now = lock(&self.now);
+        match result {
+            Ok((config, generation)) => {
+                let took_ms = begin.elapsed().as_millis() as u64;
+                info!(generation, took_ms, "reloaded");
+                let warnings = problems_of(&config.warnings);
+                *now = InForce {
+                    config,
+                    loaded_unix: clock::unix_s(),
+                    reloads: now.reloads + 1,
+                    refused: now.refused,
+                    last_error: None,
+                };
+                Ok(ReloadResult { generation, took_ms, warnings })
+            }
+            Err(error) => {
+                error!("the reload was refused, the config in force stays: {error}");
+                now.refused += 1;
+                now.last_error = Some(error.rendered.clone().unwrap_or_else(|| error.error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// New sockets first: they may fail, and then nothing has changed.
+    fn put_in_force(
+        self: &Arc<Self>,
+        config: Compiled,
+        before: &Compiled,
+        carried: &mut Carried,
+    ) -> Result<(Arc<Compiled>, u64), ApiError> {
+        let failed = |error: String| ApiError::new(422, error, Some("the config in force stays".into()));
+        lock(&self.listeners).apply(&config.dns.listen).map_err(|error| failed(error.to_string()))?;
+        lock(&self.doors).apply(&config, self).map_err(|error| failed(error.to_string()))?;
+        if config.node != before.node {
+            warn!("[node] changed: state and threads take effect with the next start");
+        }
+        for problem in config.warnings.iter() {
+            warn!(code = problem.code, "{}", problem.message);
+        }
+        self.tcp.set_limits(adopt::limits(&config));
+        let plan = adopt::plan(&config, carried);
+        // checks first, so that the new view finds a state of each; those of old members go on until the swap
+        self.runner.apply(plan.roster.checks().cloned());
+        let generation = self.publisher.install(plan);
+        Ok((Arc::new(config), generation))
+    }
+
+    /// The main config file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where DNS is answered.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<std::net::SocketAddr> {
+        lock(&self.listeners).addresses().collect()
+    }
+
+    /// The config in force.
+    #[must_use]
+    pub fn config(&self) -> Arc<Compiled> {
+        lock(&self.now).config.clone()
+    }
+
+    /// The counters of every worker that answers.
+    pub(crate) fn with_listeners<T>(&self, look: impl FnOnce(&Listeners) -> T) -> T {
+        look(&lock(&self.listeners))
+    }
+
+    fn save_checks(&self) {
+        if let Some(state) = &self.state {
+            state.save_checks(self.runner.save());
+        }
+    }
+
+    /// Stops answering and saves what must outlive the process.
+    pub fn stop(&self) {
+        if let Err(error) = lock(&self.listeners).apply(&[]) {
+            error!(%error, "while stopping");
+        }
+        lock(&self.doors).close();
+        self.save_checks();
+    }
+}
+
+fn refused(problems: &Problems) -> ApiError {
+    let first = problems.iter().next();
+    let text = first.map_or_else(String::new, |problem| format!(": {}", problem.message));
+    ApiError::refused(format!("the config was refused{text}"), problems_of(problems), problems.render(false))
+}
+
+/// A config's problems as the API tells them.
+#[must_use]
+pub fn problems_of(problems: &Problems) -> Vec<Problem> {
+    let one = |problem: &portolan_config::Problem| {
+        let (file, line, column) = problems.place(problem);
+        Problem {
+            level: problem.severity.name().into(),
+            code: problem.code.into(),
+            file,
+            line: line.unwrap_or(0),
+            column: column.unwrap_or(0),
+            message: problem.message.clone(),
+            remedy: problem.help.clone(),
+        }
+    };
+    problems.iter().map(one).collect()
+}
+
+/// Nothing that holds one of our locks can leave it half changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

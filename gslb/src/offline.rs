@@ -1,0 +1,196 @@
+//! What works without a node: `check`, `explain -c`, `tables lookup -c`. The same road over a config file.
+
+use crate::adopt::{self, Carried};
+use crate::engine::problems_of;
+use crate::explain::{self as told, Tables};
+use crate::publisher::Plan;
+use portolan_api::{ApiError, ExplainQuery, Problem, TableLookup};
+use portolan_balance::view::Turns;
+use portolan_balance::{Fact, Forced, Service, ServiceId, Standing, State, View};
+use portolan_config::{Compiled, Expect, ExpectAnswer, ExpectWord, Problems};
+use portolan_ctl::run::show;
+use portolan_ctl::{Exit, Paint, output, print};
+use portolan_dns::present::{Asked, Presented, explain_query, present};
+use portolan_dns::respond::{Now, Snapshot};
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Dice an expectation is tried with: the answer must hold whatever they say.
+const ROLLS: u64 = 64;
+
+/// What `check --json` prints.
+#[derive(Serialize)]
+struct Checked {
+    /// Whether the config can be used and its tests pass.
+    good: bool,
+    problems: Vec<Problem>,
+    services: usize,
+    expects: usize,
+}
+
+/// Reads a config, reports every problem and runs its tests.
+#[must_use]
+pub fn check(path: &Path, json: bool) -> Exit {
+    let (problems, services, expects, mut good) = match portolan_config::load(path) {
+        Ok(config) => {
+            let failed = failed_expects(&config);
+            let good = failed.is_empty();
+            let (services, expects) = (config.services.len(), config.expects.len());
+            ([vec![config.warnings], failed].concat(), services, expects, good)
+        }
+        Err(problems) => (vec![problems], 0, 0, false),
+    };
+    good &= !problems.iter().any(Problems::has_errors);
+    if json {
+        let problems = problems.iter().flat_map(problems_of).collect();
+        output::write_json(&Checked { good, problems, services, expects });
+    } else {
+        let color = std::io::stderr().is_terminal();
+        for problems in problems.iter().filter(|problems| !problems.is_empty()) {
+            output::complain(&problems.render(color));
+        }
+        if good {
+            let tests = if expects == 0 { String::new() } else { format!(", {expects} tests pass") };
+            output::write(&format!("{}: good ({services} services{tests})\n", path.display()));
+        }
+    }
+    if good { Exit::Good } else { Exit::Bad }
+}
+
+/// Explains a decision by a config file, all members up.
+#[must_use]
+pub fn explain(path: &Path, query: &ExplainQuery, json: bool) -> Exit {
+    with_config(path, json, |config| {
+        let snapshot = snapshot(config, &[]);
+        let degraded = vec!["offline: all members are taken as up".to_owned()];
+        match told::explain(&snapshot, config, degraded, query) {
+            Ok(explained) => {
+                show(json, &explained, || print::explained(&explained, Paint::stdout()));
+                Exit::Good
+            }
+            Err(error) => refuse(&error, json),
+        }
+    })
+}
+
+/// Looks an address up in the tables of a config file.
+#[must_use]
+pub fn lookup(path: &Path, address: IpAddr, json: bool) -> Exit {
+    with_config(path, json, |config| {
+        let lookup = TableLookup { address: address.to_string(), hits: config.hits(address) };
+        show(json, &lookup, || print::lookup(&lookup, Paint::stdout()));
+        if lookup.hits.is_empty() { Exit::Bad } else { Exit::Good }
+    })
+}
+
+fn with_config(path: &Path, json: bool, then: impl FnOnce(&Compiled) -> Exit) -> Exit {
+    match portolan_config::load(path) {
+        Ok(config) => then(&config),
+        Err(problems) if json => {
+            let text = "the config has errors";
+            refuse(&ApiError::refused(text, problems_of(&problems), problems.render(false)), json)
+        }
+        Err(problems) => {
+            output::complain(&problems.render(std::io::stderr().is_terminal()));
+            Exit::Bad
+        }
+    }
+}
+
+fn refuse(error: &ApiError, json: bool) -> Exit {
+    if json {
+        output::write_json(error);
+    } else {
+        output::complain(&format!("error: {error}"));
+    }
+    Exit::Bad
+}
+
+/// A snapshot in which all members are up but those named, and those that the config takes out.
+fn snapshot(config: &Compiled, down: &[(ServiceId, portolan_balance::CandidateId)]) -> Snapshot {
+    let Plan { nets, classes, policies, catalog, options, roster } =
+        adopt::plan(config, &mut Carried::default());
+    let mut facts: Vec<Vec<Fact>> =
+        policies.iter().map(|policy| vec![Fact::default(); policy.candidates.len()]).collect();
+    let mut set =
+        |service: ServiceId, candidate: portolan_balance::CandidateId, change: &dyn Fn(&mut Fact)| {
+            let lane = facts.get_mut(service.0 as usize);
+            if let Some(fact) = lane.and_then(|lane| lane.get_mut(usize::from(candidate.0))) {
+                change(fact);
+            }
+        };
+    for member in
+        roster.services.iter().flat_map(|service| &service.members).filter(|member| member.is_disabled)
+    {
+        for seat in &member.seats {
+            set(seat.service, seat.candidate, &|fact| fact.forced = Some(Forced::Disabled));
+        }
+    }
+    for &(service, candidate) in down {
+        set(service, candidate, &|fact| fact.state = State::Down);
+    }
+    let services = policies.iter().zip(&facts).map(|(policy, facts)| {
+        Arc::new(Service { policy: policy.clone(), standing: Standing::new(policy, facts) })
+    });
+    let services: Vec<_> = services.collect();
+    let turns = Arc::new(Turns::new(services.len()));
+    Snapshot { catalog, view: Arc::new(View { nets, classes, services, turns, generation: 0 }), options }
+}
+
+/// The operator's tests that fail, as problems at their places.
+fn failed_expects(config: &Compiled) -> Vec<Problems> {
+    let failed = config.expects.iter().filter_map(|expect| {
+        let snapshot = snapshot(config, &expect.down);
+        let got = (0..ROLLS).find_map(|roll| {
+            let answer = ask(&snapshot, expect, roll);
+            (!holds(&expect.answer, answer.as_ref())).then_some(answer)
+        })?;
+        let got = got.map_or_else(
+            || "no reply".into(),
+            |it| {
+                if it.answer.is_empty() { it.rcode } else { format!("{:?}", it.answer) }
+            },
+        );
+        let message =
+            format!("the answer to {} {} for {} is {got}", expect.name, expect.rtype, expect.client);
+        let client = expect.ecs.map_or(String::new(), |ecs| format!(" --ecs {ecs}"));
+        let help = format!(
+            "`portolan explain {} --type {} --from {}{client} -c FILE` says why",
+            expect.name, expect.rtype, expect.client
+        );
+        Some(config.problem_at(expect.at, "expect", message, Some(help)))
+    });
+    failed.collect()
+}
+
+fn ask(snapshot: &Snapshot, expect: &Expect, roll: u64) -> Option<Presented> {
+    let asked = Asked {
+        name: &expect.name,
+        rtype: expect.rtype,
+        client: expect.client,
+        ecs: expect.ecs.map(|net| (net.addr(), net.prefix_len())),
+        entropy: fastrand::Rng::with_seed(roll).u64(..),
+        turn: Some(roll),
+        now: Now::default(),
+    };
+    explain_query(snapshot, &asked).wire.as_deref().and_then(present)
+}
+
+fn holds(expected: &ExpectAnswer, got: Option<&Presented>) -> bool {
+    let Some(got) = got else { return false };
+    let sorted = |data: &[String]| {
+        let mut data: Vec<String> = data.iter().map(|one| one.to_ascii_lowercase()).collect();
+        data.sort();
+        data
+    };
+    match expected {
+        ExpectAnswer::Data(data) => got.rcode == "NOERROR" && sorted(data) == sorted(&got.answer),
+        ExpectAnswer::Word(ExpectWord::NoData) => got.rcode == "NOERROR" && got.answer.is_empty(),
+        ExpectAnswer::Word(ExpectWord::NxDomain) => got.rcode == "NXDOMAIN",
+        ExpectAnswer::Word(ExpectWord::ServFail) => got.rcode == "SERVFAIL",
+        ExpectAnswer::Word(ExpectWord::Refused) => got.rcode == "REFUSED",
+    }
+}

@@ -1,0 +1,204 @@
+//! What outlives the process: check states (T1) and operators' words (T7), in `[node] state = DIR`.
+//!
+//! A file is written beside its place and renamed over it, so it is whole or the old one. A file that is broken is
+//! refused whole, said so, and set aside when the next one is written (case O05); it is never fatal.
+
+use portolan_api::ForcedEntry;
+use portolan_probe::Saved;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use tracing::{error, warn};
+
+/// Version of the files' form.
+const VERSION: u32 = 1;
+const CHECKS: &str = "checks.json";
+const FORCED: &str = "forced.json";
+
+/// The folder.
+#[derive(Clone, Debug)]
+pub struct StateDir {
+    dir: PathBuf,
+}
+
+/// What a file holds, or why not.
+#[derive(Debug)]
+pub enum Read<T> {
+    /// It is there and good.
+    Good(T),
+    /// It is not there.
+    Missing,
+    /// It is there, but of no use; said so already.
+    Broken,
+}
+
+/// What operators said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Words {
+    /// Forced states.
+    pub forced: Vec<ForcedEntry>,
+    /// Members of services with `manual_resume` that failed and wait for `portolan enable`.
+    #[serde(default)]
+    pub waiting: Vec<Waiting>,
+}
+
+/// A member that waits for an operator (T16).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Waiting {
+    /// The service.
+    pub service: String,
+    /// The member.
+    pub member: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Envelope<T> {
+    version: u32,
+    #[serde(flatten)]
+    content: T,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Checks {
+    checks: BTreeMap<String, Saved>,
+}
+
+impl StateDir {
+    /// The folder, made if it is not there.
+    pub fn open(dir: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        Ok(Self { dir: dir.to_owned() })
+    }
+
+    /// The saved check states.
+    #[must_use]
+    pub fn checks(&self) -> Vec<(String, Saved)> {
+        match self.read::<Checks>(CHECKS) {
+            Read::Good(Checks { checks }) => checks.into_iter().collect(),
+            Read::Missing | Read::Broken => Vec::new(),
+        }
+    }
+
+    /// Saves check states.
+    pub fn save_checks(&self, checks: Vec<(String, Saved)>) {
+        self.write(CHECKS, Checks { checks: checks.into_iter().collect() });
+    }
+
+    /// The saved words of operators.
+    #[must_use]
+    pub fn words(&self) -> Read<Words> {
+        self.read(FORCED)
+    }
+
+    /// Saves the words of operators.
+    pub fn save_words(&self, words: &Words) {
+        self.write(FORCED, words.clone());
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Read<T> {
+        let path = self.dir.join(name);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Read::Missing,
+            Err(error) => {
+                error!(path = %path.display(), %error, "a state file cannot be read; it is left out");
+                return Read::Broken;
+            }
+        };
+        let problem = match serde_json::from_slice::<Envelope<T>>(&text) {
+            Ok(Envelope { version: VERSION, content }) => return Read::Good(content),
+            Ok(Envelope { version, .. }) => format!("version {version} is not {VERSION}"),
+            Err(error) => error.to_string(),
+        };
+        error!(
+            path = %path.display(), problem,
+            "a state file is broken and is refused whole; repair it and reload, or remove it"
+        );
+        Read::Broken
+    }
+
+    fn write<T: Serialize + DeserializeOwned>(&self, name: &str, content: T) {
+        let path = self.dir.join(name);
+        // what could not be read may hold an operator's words: it is not thrown away
+        if matches!(std::fs::read(&path), Ok(text) if serde_json::from_slice::<Envelope<T>>(&text).is_err()) {
+            let aside = self.dir.join(format!("{name}.broken"));
+            if std::fs::rename(&path, &aside).is_ok() {
+                warn!(path = %aside.display(), "the broken state file was set aside");
+            }
+        }
+        if let Err(error) = self.replace(&path, &Envelope { version: VERSION, content }) {
+            error!(path = %path.display(), %error, "a state file cannot be written; a restart would not know this state");
+        }
+    }
+
+    fn replace(&self, path: &Path, value: &impl Serialize) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(value)?;
+        text.push(b'\n');
+        let beside = path.with_extension("json.new");
+        let mut file = File::create(&beside)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)?;
+        // the rename itself must be on the disk too
+        File::open(&self.dir)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use portolan_api::ForceAction;
+
+    fn words() -> Words {
+        let entry = ForcedEntry {
+            service: "www.example.com.".into(),
+            member: "ct1".into(),
+            action: ForceAction::Drain,
+            author: "ops".into(),
+            reason: "kernel update".into(),
+            at_unix: 1_700_000_000,
+            until_unix: Some(1_700_003_600),
+        };
+        let waiting = Waiting { service: "www.example.com.".into(), member: "cu1".into() };
+        Words { forced: vec![entry], waiting: vec![waiting] }
+    }
+
+    #[test]
+    fn words_come_back_as_they_were() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&dir.path().join("a/b")).unwrap();
+        assert!(matches!(state.words(), Read::Missing));
+        state.save_words(&words());
+        assert!(matches!(state.words(), Read::Good(read) if read == words()));
+        assert!(!dir.path().join("a/b/forced.json.new").exists());
+        assert!(state.checks().is_empty());
+    }
+
+    #[test]
+    fn a_broken_file_is_refused_whole_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        state.save_words(&words());
+        let path = dir.path().join(FORCED);
+        let good = std::fs::read_to_string(&path).unwrap();
+        for broken in [
+            good[..good.len() / 2].to_owned(),
+            good.replace("drain", "dra1n"),
+            good.replace("\"version\": 1", "\"version\": 9"),
+            good.replace("\"author\"", "\"auth0r\""),
+            String::new(),
+            "\0\0".into(),
+        ] {
+            std::fs::write(&path, &broken).unwrap();
+            assert!(matches!(state.words(), Read::Broken), "{broken}");
+        }
+        std::fs::write(&path, "{").unwrap();
+        state.save_words(&words());
+        assert!(matches!(state.words(), Read::Good(_)));
+        assert_eq!(std::fs::read_to_string(dir.path().join("forced.json.broken")).unwrap(), "{");
+    }
+}
