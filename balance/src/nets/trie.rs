@@ -105,13 +105,17 @@ impl<A: Address> Trie<A> {
 
     #[inline]
     pub(super) fn lookup_prefix(&self, addr: A, len: u8, consulted: [bool; DIMS]) -> Leaf {
-        let mut leaf = self.lookup(addr);
-        let longer = |dim: usize| consulted[dim] && leaf.scope[dim] > len;
-        if (0..DIMS).any(longer) {
-            leaf.class = self.winners.class(self.winner(addr, len), consulted);
-            leaf.scope = leaf.scope.map(|scope| scope.min(len));
-        }
-        leaf
+        let leaf = self.lookup(addr);
+        let scopes = consulted.iter().zip(leaf.scope);
+        let longest = scopes.fold(0, |longest, (&consulted, scope)| longest.max(scope * u8::from(consulted)));
+        if longest <= len { leaf } else { self.majority(addr, len, consulted, leaf) }
+    }
+
+    /// The leaf that stands for a prefix with longer entries below it (R16). Apart, to keep the usual way short.
+    #[cold]
+    fn majority(&self, addr: A, len: u8, consulted: [bool; DIMS], leaf: Leaf) -> Leaf {
+        let class = self.winners.class(self.winner(addr, len), consulted);
+        Leaf { class, scope: leaf.scope.map(|scope| scope.min(len)) }
     }
 
     /// The winner of an inner position.
