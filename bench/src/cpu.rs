@@ -1,6 +1,7 @@
-//! The processor time that a process with all its threads and children has used, from /proc.
+//! The processor time that a process with all its threads and children has used, and its memory, from /proc.
 
 use std::fs;
+use std::path::PathBuf;
 
 /// Time used so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -17,20 +18,12 @@ impl CpuTime {
     /// What `root` and its descendants have used. Processes that have ended meanwhile count as nothing.
     pub fn of_tree(root: u32) -> Self {
         let mut total = Self::default();
-        let mut waiting = vec![root];
-        // a server has a handful of processes; the bound keeps a fork bomb from holding us
-        for _ in 0..1024 {
-            let Some(pid) = waiting.pop() else { break };
-            let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-            for task in tasks.flatten() {
-                let path = task.path();
-                let read = |name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
-                total.run_ns += first_number(&read("schedstat"));
-                let (user, system) = ticks(&read("stat"));
-                total.user_ticks += user;
-                total.system_ticks += system;
-                waiting.extend(read("children").split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
-            }
+        for task in tree(root).iter().flat_map(|&pid| tasks(pid)) {
+            let read = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
+            total.run_ns += first_number(&read("schedstat"));
+            let (user, system) = ticks(&read("stat"));
+            total.user_ticks += user;
+            total.system_ticks += system;
         }
         total
     }
@@ -43,6 +36,37 @@ impl CpuTime {
             system_ticks: self.system_ticks.saturating_sub(earlier.system_ticks),
         }
     }
+}
+
+/// Megabytes that `root` and its descendants hold, what they share counted once.
+pub fn memory_mb(root: u32) -> f64 {
+    let pss_kb = |pid: u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+        line.map_or(0, first_number)
+    };
+    tree(root).into_iter().map(pss_kb).sum::<u64>() as f64 / 1024.0
+}
+
+/// A server has a handful of processes; the bound keeps a fork bomb from holding us.
+const PROCESSES: usize = 1024;
+
+fn tree(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&pid) = found.get(next).filter(|_| found.len() < PROCESSES) {
+        for task in tasks(pid) {
+            let children = fs::read_to_string(task.join("children")).unwrap_or_default();
+            found.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+        next += 1;
+    }
+    found
+}
+
+fn tasks(pid: u32) -> Vec<PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    entries.flatten().map(|task| task.path()).collect()
 }
 
 fn first_number(text: &str) -> u64 {
@@ -76,5 +100,6 @@ mod tests {
         }
         let used = CpuTime::of_tree(std::process::id()).since(before);
         assert!(used.run_ns > 0, "{used:?} {sum}");
+        assert!(memory_mb(std::process::id()) > 0.5);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 
 use serde::Serialize;
 
-use crate::run::{Burst, Client, Outcome};
+use crate::run::{Burst, Client, Outcome, Started};
 use crate::servers::{ECHO, PORTOLAN, Workload};
 
 /// A median with its spread.
@@ -85,6 +85,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The demands.
     pub bars: Vec<Bar>,
+    /// How the servers came up.
+    pub started: Vec<Started>,
     /// What did not run, and why.
     pub skipped: Vec<(Workload, &'static str, String)>,
 }
@@ -117,7 +119,7 @@ impl Report {
                 .cmp(&(right.workload, right.client))
                 .then(left.us_per_query.median.total_cmp(&right.us_per_query.median))
         });
-        Self { networks: outcome.networks, rows, bars, skipped: outcome.skipped }
+        Self { networks: outcome.networks, rows, bars, started: outcome.started, skipped: outcome.skipped }
     }
 
     /// Whether no bar that could be seen was missed.
@@ -155,6 +157,11 @@ impl Display for Report {
                 row.queries_per_second,
                 row.failed * 100.0
             )?;
+        }
+        writeln!(out, "\n{:<32} {:>12} {:>10}", "start", "ready after", "memory")?;
+        for one in &self.started {
+            let name = format!("{:?} {}", one.workload, one.server);
+            writeln!(out, "{name:<32} {:>10.2} s {:>7.0} MB", one.ready_s, one.memory_mb)?;
         }
         out.write_char('\n')?;
         for bar in &self.bars {

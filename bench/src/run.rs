@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Result;
-use crate::cpu::CpuTime;
+use crate::cpu::{self, CpuTime};
 use crate::dnsperf;
 use crate::load::{Depth, Load};
 use crate::process;
@@ -76,6 +76,19 @@ impl Burst {
     }
 }
 
+/// How a server came up with its zone and tables.
+#[derive(Debug, Clone, Copy, serde::Serialize)]
+pub struct Started {
+    /// What it is asked.
+    pub workload: Workload,
+    /// Its name.
+    pub server: &'static str,
+    /// Seconds to the first answer.
+    pub ready_s: f64,
+    /// Megabytes it then holds.
+    pub memory_mb: f64,
+}
+
 /// All bursts of a run, and what could not be run.
 #[derive(Default)]
 pub struct Outcome {
@@ -83,6 +96,8 @@ pub struct Outcome {
     pub bursts: BTreeMap<(Workload, Client, &'static str), Vec<Burst>>,
     /// Servers that were left out, with the reason.
     pub skipped: Vec<(Workload, &'static str, String)>,
+    /// How each server came up.
+    pub started: Vec<Started>,
     /// How many networks had a country, and prefixes an operator.
     pub networks: (usize, usize),
 }
@@ -196,7 +211,15 @@ fn start(
         }
         let own = folder.join(format!("{:?}-{}", server.workload, server.name));
         match server.start(world, &own, core) {
-            Ok(one) => running.push(one),
+            Ok(one) => {
+                outcome.started.push(Started {
+                    workload: server.workload,
+                    server: server.name,
+                    ready_s: one.ready_s,
+                    memory_mb: cpu::memory_mb(one.process.id()),
+                });
+                running.push(one);
+            }
             Err(error) => {
                 writeln!(progress, "{:?} {}: skipped, {error}", server.workload, server.name)?;
                 outcome.skipped.push((server.workload, server.name, error.to_string()));

@@ -93,10 +93,12 @@ impl Server {
         std::fs::create_dir_all(folder)?;
         let port = free_port()?;
         let command = (self.prepare)(world, folder, port)?;
+        let start = Instant::now();
         let process = Pinned::start(command, core, &folder.join("log"))?;
-        let mut running =
-            Running { server: *self, process, address: SocketAddr::from(([127, 0, 0, 1], port)) };
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut running = Running { server: *self, process, address, ready_s: 0.0 };
         running.wait()?;
+        running.ready_s = start.elapsed().as_secs_f64();
         Ok(running)
     }
 }
@@ -109,6 +111,8 @@ pub struct Running {
     pub process: Pinned,
     /// Where it answers.
     pub address: SocketAddr,
+    /// Seconds from its start to the first answer.
+    pub ready_s: f64,
 }
 
 impl Running {
