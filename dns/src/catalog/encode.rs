@@ -101,6 +101,14 @@ impl Section {
         Some(())
     }
 
+    /// Asks the processor to load the first octets.
+    #[inline]
+    pub(crate) fn prefetch(&self, pool: &Pool) {
+        if let Some(first) = pool.bytes.get(self.at as usize) {
+            crate::wire::prefetch(first);
+        }
+    }
+
     /// TTL and data of the first record, where the data was not compressed.
     pub(crate) fn first_record<'p>(&self, pool: &'p Pool) -> Option<(u32, &'p [u8])> {
         let record = pool.bytes.get(self.at as usize..)?.get(..usize::from(self.answer_len))?;

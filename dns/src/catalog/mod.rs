@@ -200,12 +200,33 @@ impl Catalog {
         }
     }
 
-    /// Asks the processor to load what the answer to a name with this hash begins with.
+    /// The node that a name with this hash most likely has; it is being loaded.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        if let Some(node) = self.table.likely(hash).and_then(|id| self.nodes.get(id as usize)) {
-            crate::wire::prefetch(node);
+    pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
+        let id = self.table.likely(hash)?;
+        crate::wire::prefetch(self.nodes.get(id as usize)?);
+        Some(id)
+    }
+
+    /// The lane that answers `rtype` at a node; where there is none the node's records are being loaded.
+    #[inline]
+    pub(crate) fn expect(&self, node: u32, rtype: RrType) -> Option<&LaneData> {
+        let node = self.node(node)?;
+        let lane = self.lane_for(node, rtype);
+        if lane.is_none()
+            && let Some(entry) = self.entry(node.entries)
+        {
+            entry.section.prefetch(&self.pool);
         }
+        lane
+    }
+
+    /// The lane that answers `rtype` at a node.
+    #[inline]
+    pub(crate) fn lane_for(&self, node: &Node, rtype: RrType) -> Option<&LaneData> {
+        let start = node.lanes as usize;
+        let lanes = self.lanes.get(start..start + usize::from(node.lane_count))?;
+        lanes.iter().find(|lane| lane.rtype == rtype || lane.rtype == RrType::CNAME)
     }
 
     #[inline]
@@ -222,11 +243,5 @@ impl Catalog {
     pub(crate) fn entries_of(&self, node: &Node) -> &[Entry] {
         let start = node.entries as usize;
         self.entries.get(start..start + usize::from(node.entry_count)).unwrap_or_default()
-    }
-
-    #[inline]
-    pub(crate) fn lanes_of(&self, node: &Node) -> &[LaneData] {
-        let start = node.lanes as usize;
-        self.lanes.get(start..start + usize::from(node.lane_count)).unwrap_or_default()
     }
 }

@@ -186,11 +186,8 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         if qtype == RrType::ANY {
             return self.any(node);
         }
-        if node.lane_count != 0 {
-            let lanes = catalog.lanes_of(node);
-            if let Some(lane) = lanes.iter().find(|lane| lane.rtype == qtype || lane.rtype == RrType::CNAME) {
-                return self.lane(node, lane);
-            }
+        if let Some(lane) = catalog.lane_for(node, qtype) {
+            return self.lane(node, lane);
         }
         if let Some(entry) = catalog.entries_of(node).iter().find(|entry| entry.rtype == qtype) {
             if qtype == RrType::DNAME && self.dnames.contains(&node.dname) {

@@ -3,6 +3,7 @@
 use super::stats::WorkerStats;
 use crate::catalog::LaneData;
 use portolan_balance::decide::remember;
+use portolan_balance::nets::Leaf;
 use portolan_balance::{Ask, Client, Decision, Dice, Event, Row, ServiceId, Silent, View, decide};
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,8 +14,18 @@ pub(crate) struct Who {
     pub(crate) source: SocketAddr,
     /// The client subnet, where there is one to go by.
     pub(crate) subnet: Option<(IpAddr, u8)>,
+    /// What the prefix tables say of the client for the lane of this service, where that was looked up ahead.
+    pub(crate) known: Option<(ServiceId, Leaf)>,
     /// Monotonic seconds.
     pub(crate) now_s: u32,
+}
+
+impl Who {
+    /// The subnet, where the lane goes by it.
+    #[inline]
+    fn subnet(&self, lane: &LaneData) -> Option<(IpAddr, u8)> {
+        self.subnet.filter(|_| lane.ecs)
+    }
 }
 
 /// Decides for a lane.
@@ -22,21 +33,33 @@ pub(crate) trait Choose {
     fn decide(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision;
 }
 
-/// Builds the ask for a lane: by subnet where that may be used, else by source (cases E04, E12, E13).
+/// What the prefix tables say of the client: by subnet where that may be used, else by source (cases E04, E12, E13).
+#[inline]
+pub(crate) fn look_up(view: &View, lane: &LaneData, who: &Who) -> Leaf {
+    let service = view.service(lane.service);
+    if let Some(service) = service {
+        crate::wire::prefetch(service);
+        crate::wire::prefetch(&service.standing);
+        crate::wire::prefetch(&*service.policy);
+    }
+    match who.subnet(lane) {
+        Some((address, prefix)) => {
+            let consulted = service.map(|service| service.policy.consulted).unwrap_or_default();
+            view.nets.lookup_prefix(address, prefix, consulted)
+        }
+        None => view.nets.lookup(who.source.ip()),
+    }
+}
+
 #[inline]
 fn ask(view: &View, lane: &LaneData, who: &Who) -> Ask<'static> {
-    let subnet = who.subnet.filter(|_| lane.ecs);
-    let (client, leaf) = match subnet {
-        Some((address, prefix)) => {
-            let consulted =
-                view.service(lane.service).map(|service| service.policy.consulted).unwrap_or_default();
-            let client = Client { address, prefix, port: who.source.port() };
-            (client, view.nets.lookup_prefix(address, prefix, consulted))
-        }
-        None => {
-            let client = Client::whole(who.source.ip(), who.source.port());
-            (client, view.nets.lookup(client.address))
-        }
+    let leaf = match who.known {
+        Some((service, leaf)) if service == lane.service => leaf,
+        _ => look_up(view, lane, who),
+    };
+    let client = match who.subnet(lane) {
+        Some((address, prefix)) => Client { address, prefix, port: who.source.port() },
+        None => Client::whole(who.source.ip(), who.source.port()),
     };
     Ask { service: lane.service, client, leaf, destination: None, payload: &[], now_s: who.now_s }
 }
@@ -55,7 +78,7 @@ impl Choose for Live<'_> {
         let decision = decide(view, &ask, dice, row, &mut Silent);
         remember(view, &ask, row);
         self.stats.dynamic.add_one();
-        if who.subnet.is_some() && lane.ecs {
+        if who.subnet(lane).is_some() {
             self.stats.ecs_used.add_one();
         }
         if decision.is_fallback {
@@ -79,7 +102,7 @@ pub struct Explained {
     /// The client decided for.
     pub client: Client,
     /// What the prefix tables say of the client.
-    pub leaf: portolan_balance::nets::Leaf,
+    pub leaf: Leaf,
     /// Why.
     pub trace: Vec<Event>,
 }

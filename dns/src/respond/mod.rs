@@ -3,6 +3,7 @@
 //! ```text
 //! all:  parse, hash the name, find the client ─► prefetch its slot and its prefix
 //! all:  read the slot ─► prefetch the node
+//! all:  read the node: what is likely asked ─► prefetch its records, or look up the client and prefetch the service
 //! each: find, decide, copy ─► rate limit ─► OPT, header
 //! ```
 //! Staging the batch hides the memory's latency, which is most of what a query costs in user space.
@@ -32,7 +33,8 @@ use crate::wire::write::{OptOut, Writer};
 use crate::wire::{MESSAGE_MAX, Rcode, UDP_MIN, flag};
 use answer::Question;
 use choose::{Live, Random};
-use portolan_balance::Row;
+use portolan_balance::nets::Leaf;
+use portolan_balance::{Row, ServiceId};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -57,8 +59,21 @@ struct Item {
     parsed: Parsed,
     /// The client subnet to decide by.
     subnet: Option<(IpAddr, u8)>,
+    /// The node that the name's hash leads to.
+    node: Option<u32>,
+    /// What the prefix tables say of the client, where this service is to decide.
+    known: Option<(ServiceId, Leaf)>,
     /// The question's name in lower case.
     lower: [u8; 256],
+}
+
+impl Item {
+    const EMPTY: Self =
+        Self { parsed: Parsed::NOTHING, subnet: None, node: None, known: None, lower: [0; 256] };
+
+    fn who(&self, query: &Query<'_>, now: Now) -> Who {
+        Who { source: query.source, subnet: self.subnet, known: self.known, now_s: now.mono_s() }
+    }
 }
 
 impl Worker {
@@ -86,7 +101,7 @@ pub fn respond(worker: &mut Worker, snapshot: &Snapshot, batch: &[Query<'_>], ou
     let count = batch.len().min(out.slots());
     if worker.items.len() < count {
         // grows once, to the size of the caller's batches
-        worker.items.resize(count, Item { parsed: Parsed::NOTHING, subnet: None, lower: [0; 256] });
+        worker.items.resize(count, Item::EMPTY);
     }
     let options = &*snapshot.options;
     let reading = options.reading();
@@ -98,8 +113,15 @@ pub fn respond(worker: &mut Worker, snapshot: &Snapshot, batch: &[Query<'_>], ou
         let client = item.subnet.map_or_else(|| query.source.ip(), |(address, _)| address);
         snapshot.view.nets.prefetch(&client);
     }
-    for item in worker.items.iter().take(count) {
-        snapshot.catalog.prefetch(item.parsed.hash);
+    for item in worker.items.iter_mut().take(count) {
+        item.node = snapshot.catalog.likely(item.parsed.hash);
+        item.known = None;
+    }
+    for (item, query) in worker.items.iter_mut().zip(batch).take(count) {
+        let lane = item.node.and_then(|node| snapshot.catalog.expect(node, item.parsed.qtype));
+        if let Some(lane) = lane {
+            item.known = Some((lane.service, choose::look_up(&snapshot.view, lane, &item.who(query, now))));
+        }
     }
     for (i, query) in batch.iter().enumerate() {
         let stats = &worker.stats;
@@ -132,7 +154,7 @@ pub(crate) fn respond_recorded(
     now: Now,
     choose: &mut Recorded,
 ) -> Option<Vec<u8>> {
-    let mut item = Item { parsed: Parsed::NOTHING, subnet: None, lower: [0; 256] };
+    let mut item = Item::EMPTY;
     item.parsed = parse::query(query.bytes, snapshot.options.reading(), &mut item.lower);
     let ecs = item.parsed.edns.as_ref().and_then(|edns| edns.ecs.as_ref());
     item.subnet = snapshot.options.ecs.subnet(ecs, query.source.ip());
@@ -192,8 +214,7 @@ fn reply<C: Choose>(
 
     let answered = match parsed.verdict {
         Verdict::Answer => {
-            let who = Who { source: query.source, subnet: item.subnet, now_s: now.mono_s() };
-            dispatch(snapshot, parsed, &item.lower, who, &mut writer, row, choose)
+            dispatch(snapshot, parsed, &item.lower, item.who(query, now), &mut writer, row, choose)
         }
         Verdict::Error(rcode) => Answered::error(rcode, None),
         Verdict::Drop(_) => return None,
