@@ -15,7 +15,7 @@
 
 mod compile;
 mod files;
-mod fuzz;
+pub mod fuzz;
 mod gather;
 mod place;
 mod problem;
@@ -31,7 +31,6 @@ pub use compile::names::{Link, LinkId, Site};
 pub use compile::node::{Api, Cookies, Dns, Node, Tcp};
 pub use compile::{Compiled, Service, load_with};
 pub use files::{Disk, FileSource};
-pub use fuzz::fuzz_config;
 pub use place::{At, Span};
 pub use problem::{Problem, Problems, Severity, SourceFile, Where};
 pub use read::{BitRate, Int, Length, Many, Map, Real, Seconds};

@@ -11,7 +11,7 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
             let chars: Vec<char> = name.to_lowercase().replace('-', "_").chars().collect();
             (distance(&wrong, &chars), name)
         })
-        .filter(|(distance, _)| *distance <= limit)
+        .filter(|(distance, _)| *distance <= limit && *distance < wrong.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }
@@ -65,6 +65,7 @@ mod tests {
             ("check-address", Some("check_address")),
             ("tire", Some("tier")),
             ("banana", None),
+            ("c", None),
             ("", None),
         ] {
             assert_eq!(nearest(wrong, names), right, "{wrong}");

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ipnet::IpNet;
 use portolan_balance::Scheduler;
 use portolan_balance::set::{CandidateId, CandidateSet};
 
@@ -137,8 +138,12 @@ impl<'s> Draft<'s> {
         member::check_together(&members, spec, shared.sites, problems);
         let (steps, scheduler) = steps(spec, problems);
         let has = |step: StepWord| steps.contains(&step);
-        let acl: Vec<Rule> =
-            spec.acl.iter().filter_map(|rule| acl_rule(rule, &members, shared, problems)).collect();
+        let mut taken = Vec::new();
+        let acl: Vec<Rule> = spec
+            .acl
+            .iter()
+            .filter_map(|rule| acl_rule(rule, &members, &mut taken, shared, problems))
+            .collect();
         if let (Some(first), false) = (spec.acl.first(), has(StepWord::Acl)) {
             no_effect(first.at, "acl", problems);
         }
@@ -240,12 +245,26 @@ fn scheduler(word: StepWord, service: &Service) -> Option<Scheduler> {
 fn acl_rule(
     rule: &AclRule,
     members: &[Member<'_>],
+    taken: &mut Vec<IpNet>,
     shared: &mut Shared<'_, '_>,
     problems: &mut Vec<Problem>,
 ) -> Option<Rule> {
     let AclRule { at, from, only, prefer, avoid, refuse } = rule;
     crate::read::not_empty(&from.0, from.at, "`from`", problems);
-    let list = shared.froms.number(shared.lists.resolve(&from.0, problems));
+    let nets = shared.lists.resolve(&from.0, problems);
+    let words = from.iter().map(|item| match &item.value {
+        NetOrList::Net(net) => net.to_string(),
+        NetOrList::List(name) => name.clone(),
+    });
+    let words = words.collect::<Vec<_>>().join(", ");
+    if !nets.is_empty() && nets.iter().all(|net| is_within(net, taken)) {
+        let problem = Problem::warning("hidden-rule", *at, format!("this rule for {words} is never reached"));
+        problems.push(problem.help("earlier rules take all of its clients: put the smaller prefixes first"));
+    }
+    taken.extend(&nets);
+    *taken = IpNet::aggregate(taken);
+    taken.sort_unstable();
+    let list = shared.froms.number(nets);
     let mut actions = Vec::new();
     for (action, references) in [(Action::Only, only), (Action::Prefer, prefer), (Action::Avoid, avoid)] {
         if let Some(references) = references {
@@ -266,11 +285,13 @@ fn acl_rule(
         );
         return None;
     };
-    let words = from.iter().map(|item| match &item.value {
-        NetOrList::Net(net) => net.to_string(),
-        NetOrList::List(name) => name.clone(),
-    });
-    Some(Rule { from: words.collect::<Vec<_>>().join(", "), list, action: *action, members: *members })
+    Some(Rule { from: words, list, action: *action, members: *members })
+}
+
+/// Whether a prefix lies in one of these, which are sorted and disjoint.
+fn is_within(net: &IpNet, sorted: &[IpNet]) -> bool {
+    let after = sorted.partition_point(|other| other.network() <= net.network());
+    after.checked_sub(1).and_then(|at| sorted.get(at)).is_some_and(|other| other.contains(net))
 }
 
 /// The members that references mean; a reference without members is reported.

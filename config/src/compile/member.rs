@@ -294,9 +294,9 @@ pub(crate) fn rdata(rtype: RrType, record: &Record, member: &Member<'_>) -> Opti
             wire
         }
     };
-    let shown = match (record, port(None)) {
-        (Record::Srv(_), Some(port)) => format!("{target}:{port}"),
-        _ => target.to_string(),
+    let shown = match record {
+        Record::Srv(srv) => format!("{target}:{}", port(srv.port.map(|it| it.get()))?),
+        Record::Address | Record::Cname | Record::Mx(_) | Record::Https(_) => target.to_string(),
     };
     Some((shown, wire.into()))
 }

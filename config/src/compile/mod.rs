@@ -90,7 +90,7 @@ pub struct Compiled {
     pub expects: Vec<expect::Expect>,
     /// SHA-256 over the config files, in hex.
     pub hash: String,
-    /// What is odd.
+    /// What is odd about the config; [`Compiled::warnings_at`] adds what is odd about tables.
     pub warnings: Problems,
 }
 
@@ -122,6 +122,14 @@ impl Compiled {
     ) -> Problems {
         let problem = Problem { help, ..Problem::error(code, at, message) };
         Problems::new(Arc::clone(&self.warnings.files), vec![problem])
+    }
+
+    /// What is odd, also about the tables at this time: files that are old, lines that were passed over (R11, R20).
+    pub fn warnings_at(&self, now_unix_s: u64) -> Problems {
+        let tables = self.isp.warnings(now_unix_s, self.stale_after.as_secs());
+        let tables = tables.into_iter().map(|problem| tables::told(problem, Severity::Warning));
+        let list = self.warnings.list.iter().cloned().chain(tables).collect();
+        Problems::new(Arc::clone(&self.warnings.files), list)
     }
 
     /// What differs from `before` and takes effect only after a restart.
@@ -303,7 +311,7 @@ fn head(zone: &Loaded) -> Loaded {
 
 /// A link's operator without a table is an error: the `isp` step would silently never choose the link.
 fn check_operators(sites: &Sites, isp: &IspTables, problems: &mut Vec<Problem>) {
-    for (_, operator) in &sites.operators_at {
+    for operator in &sites.operators_at {
         if isp.operators.binary_search(&operator.value).is_err() {
             let message = format!("operator {:?} has no table", operator.value);
             let mut problem = Problem::error("unknown-name", operator.at, message);

@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use portolan_balance::geo::Point;
 use portolan_balance::policy::SiteId;
 
+use super::region;
 use crate::place::{At, Span};
 use crate::problem::Problem;
 use crate::spec::{NetOrList, Spec};
@@ -54,8 +55,8 @@ pub(crate) struct Sites {
     pub(crate) list: Vec<Site>,
     /// Where each site is written.
     pub(crate) at: Vec<Span>,
-    /// Where each link's operators are written: name and place, by [`LinkId`].
-    pub(crate) operators_at: Vec<(LinkId, At<String>)>,
+    /// The links' operators, where they are written.
+    pub(crate) operators_at: Vec<At<String>>,
     by_name: HashMap<String, SiteId>,
     used: BTreeSet<SiteId>,
 }
@@ -97,8 +98,7 @@ impl Sites {
                             .help("give each link a name of its own"),
                     );
                 }
-                let link_id = LinkId { site: id, link: u16::try_from(links.len()).unwrap_or(u16::MAX) };
-                sites.operators_at.extend(link.isp.iter().map(|isp| (link_id, isp.clone())));
+                sites.operators_at.extend(link.isp.iter().cloned());
                 links.push(Link {
                     name: link.name.value.clone(),
                     operators: link.isp.iter().map(|isp| isp.value.clone()).collect(),
@@ -111,6 +111,20 @@ impl Sites {
                         let message = format!("{} is outside -{limit} to {limit} degrees", degrees.0);
                         problems.push(Problem::error("bad-value", degrees.at, message));
                     }
+                }
+                if let Some(country) = &location.country
+                    && !region::is_country(country)
+                {
+                    let message = format!("{:?} is no country", country.value);
+                    let problem = Problem::error("bad-region", country.at, message);
+                    problems.push(problem.help("write its ISO 3166-1 code: \"CN\""));
+                }
+                if let Some(continent) = &location.continent
+                    && region::continent(continent).is_none()
+                {
+                    let message = format!("{:?} is no continent", continent.value);
+                    let problem = Problem::error("bad-region", continent.at, message);
+                    problems.push(problem.help("write it like \"asia\" or \"north-america\""));
                 }
                 Point { lat: location.lat.0, lon: location.lon.0 }
             });

@@ -101,7 +101,7 @@ impl Region {
                 let help = match near {
                     Some(near) => Some(format!("did you mean {near:?}?")),
                     None if is_country(&upper) => Some(format!("did you mean {upper:?}?")),
-                    None if code == "UK" => Some("did you mean \"GB\"?".to_owned()),
+                    None if upper == "UK" => Some("did you mean \"GB\"?".to_owned()),
                     None => Some("write a continent (\"asia\"), a country (\"CN\"), a path (\"US/CA\"), or add a list to [tables.regions]".to_owned()),
                 };
                 return Err((format!("unknown region {text:?}: {code:?} is no country"), help));

@@ -23,7 +23,7 @@ pub(crate) fn read(
     previous: Option<&IspTables>,
     problems: &mut Vec<Problem>,
 ) -> Read {
-    let mut fail = |problem: TableProblem| problems.push(told(problem));
+    let mut fail = |problem: TableProblem| problems.push(told(problem, Severity::Error));
     let mut open = |path: Option<&At<PathBuf>>| {
         let opened = Mmdb::open(&resolve(paths, path?));
         opened.map_err(&mut fail).ok()
@@ -130,11 +130,12 @@ fn check(isp: &Isp, has_asn: bool, problems: &mut Vec<Problem>) {
     }
 }
 
-fn told(problem: TableProblem) -> Problem {
+/// A table's problem in our form.
+pub(crate) fn told(problem: TableProblem, severity: Severity) -> Problem {
     let TableProblem { file, line, column, message, help } = problem;
     let number = |n: Option<usize>| n.and_then(|n| u32::try_from(n).ok());
     Problem {
-        severity: Severity::Error,
+        severity,
         code: "table",
         message,
         place: Where::File { file: file.display().to_string(), line: number(line), column: number(column) },
