@@ -45,11 +45,9 @@ fn isp_table(prefixes: usize, random: &mut Random) -> Entries {
                 }
                 at = at.saturating_add(1 << (32 - len));
             }
-            v4 = if end < 0xdf00_0000 {
-                end + (random.below(3) as u32) * 4096 & !0xffff | (end & 0xffff)
-            } else {
-                1 << 24
-            };
+            // the next allocation, often behind a gap, aligned to the largest size there is
+            let next = (end + 0xffff) & !0xffff;
+            v4 = if next < 0xdf00_0000 { next } else { 1 << 24 };
         } else {
             let len = 32 - random.below(4) as u8;
             entries.push_prefix(Ipv6Addr::from(v6).into(), len, line(operator, entries.len()));
