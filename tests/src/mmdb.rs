@@ -36,13 +36,32 @@ pub fn from_json(text: &str) -> Vec<u8> {
     file.extend_from_slice(&[0; SEPARATOR as usize]);
     file.extend_from_slice(&data);
     file.extend_from_slice(b"\xab\xcd\xefMaxMind.com");
-    let metadata = json!({
-        "binary_format_major_version": 2, "binary_format_minor_version": 0, "build_epoch": 1_767_225_600,
-        "database_type": "Test", "description": { "en": "made for a test" }, "ip_version": 6, "languages": ["en"],
-        "node_count": count, "record_size": 32,
-    });
-    encode(&metadata, &mut file);
+    let metadata: [(&str, Data<'_>); 9] = [
+        ("binary_format_major_version", Data::Unsigned(5, 2)),
+        ("binary_format_minor_version", Data::Unsigned(5, 0)),
+        ("build_epoch", Data::Unsigned(9, 1_767_225_600)),
+        ("database_type", Data::Json(&json!("Test"))),
+        ("description", Data::Json(&json!({ "en": "made for a test" }))),
+        ("ip_version", Data::Unsigned(5, 6)),
+        ("languages", Data::Json(&json!(["en"]))),
+        ("node_count", Data::Unsigned(6, count.into())),
+        ("record_size", Data::Unsigned(5, 32)),
+    ];
+    control(7, metadata.len(), &mut file);
+    for (key, value) in metadata {
+        encode(&Value::String(key.into()), &mut file);
+        match value {
+            Data::Unsigned(kind, number) => unsigned(kind, number, &mut file),
+            Data::Json(value) => encode(value, &mut file),
+        }
+    }
     file
+}
+
+/// A value of the metadata, where readers insist on the width of integers: 5 is 16 bits, 6 is 32, 9 is 64.
+enum Data<'a> {
+    Unsigned(u8, u64),
+    Json(&'a Value),
 }
 
 /// A prefix in the tree of IPv6, where IPv4 lies at `::/96`.
@@ -78,14 +97,7 @@ fn encode(value: &Value, out: &mut Vec<u8>) {
             out.extend_from_slice(text.as_bytes());
         }
         Value::Number(number) => match number.as_u64() {
-            Some(number) => {
-                let octets = number.to_be_bytes();
-                let zeros = octets.iter().take_while(|octet| **octet == 0).count();
-                // 9 is an integer of up to 64 bits; readers take any width where one fits
-                let kind = if number > u32::MAX.into() { 9 } else { 6 };
-                control(kind, 8 - zeros, out);
-                out.extend_from_slice(&octets[zeros..]);
-            }
+            Some(number) => unsigned(6, number, out),
             None => {
                 control(3, 8, out);
                 out.extend_from_slice(&number.as_f64().unwrap().to_be_bytes());
@@ -104,6 +116,13 @@ fn encode(value: &Value, out: &mut Vec<u8>) {
         }
         Value::Bool(_) | Value::Null => panic!("{value} is not used in such files"),
     }
+}
+
+fn unsigned(kind: u8, number: u64, out: &mut Vec<u8>) {
+    let octets = number.to_be_bytes();
+    let zeros = octets.iter().take_while(|octet| **octet == 0).count();
+    control(kind, octets.len() - zeros, out);
+    out.extend_from_slice(&octets[zeros..]);
 }
 
 /// The control octet: type in the upper three bits (0, and a second octet, for types above 7), size in the lower five.

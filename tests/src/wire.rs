@@ -1,9 +1,9 @@
 //! Messages octet by octet: what no DNS client would send, and what came back.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Record types by number.
+/// IPv4 address.
 pub const A: u16 = 1;
 /// Name servers.
 pub const NS: u16 = 2;
@@ -11,6 +11,8 @@ pub const NS: u16 = 2;
 pub const SOA: u16 = 6;
 /// Text.
 pub const TXT: u16 = 16;
+/// IPv6 address.
+pub const AAAA: u16 = 28;
 /// EDNS.
 pub const OPT: u16 = 41;
 
@@ -131,6 +133,19 @@ pub fn option(code: u16, data: &[u8]) -> Vec<u8> {
     [&code.to_be_bytes(), &length.to_be_bytes(), data].concat()
 }
 
+/// A client subnet option.
+#[must_use]
+pub fn subnet(prefix: &str) -> Vec<u8> {
+    let (address, length) = prefix.split_once('/').unwrap();
+    let length: u8 = length.parse().unwrap();
+    let (family, octets) = match address.parse().unwrap() {
+        IpAddr::V4(address) => (1, address.octets().to_vec()),
+        IpAddr::V6(address) => (2, address.octets().to_vec()),
+    };
+    let octets = &octets[..usize::from(length).div_ceil(8)];
+    option(8, &[&[0, family, length, 0], octets].concat())
+}
+
 /// Sends over UDP from an own socket; what came back within the time.
 #[must_use]
 pub fn udp_within(server: SocketAddr, octets: &[u8], limit: Duration) -> Option<Vec<u8>> {
@@ -190,6 +205,8 @@ pub struct Response {
     pub options: Vec<(u16, Vec<u8>)>,
     /// Types of the records in answer, authority and additional.
     pub types: [Vec<u16>; 3],
+    /// Data of the A and AAAA records in the answer section.
+    pub addresses: Vec<IpAddr>,
     /// Octets in all.
     pub size: usize,
 }
@@ -225,6 +242,9 @@ impl Response {
                 let length = reader.u16()?;
                 let data = reader.take(length.into())?;
                 it.types[section].push(rrtype);
+                if section == 0 {
+                    it.addresses.extend(address(rrtype, data));
+                }
                 if rrtype == OPT {
                     it.rcode |= u16::try_from(ttl >> 24).unwrap() << 4;
                     it.edns = Some(u8::try_from(ttl >> 16 & 255).unwrap());
@@ -239,6 +259,14 @@ impl Response {
         } else {
             Err(format!("{} octets too many", octets.len() - reader.at))
         }
+    }
+}
+
+fn address(rrtype: u16, data: &[u8]) -> Option<IpAddr> {
+    match rrtype {
+        A => <[u8; 4]>::try_from(data).ok().map(IpAddr::from),
+        AAAA => <[u8; 16]>::try_from(data).ok().map(IpAddr::from),
+        _ => None,
     }
 }
 

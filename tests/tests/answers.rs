@@ -23,7 +23,7 @@ fn kdig_agrees_with_dig() {
         ("www.static.test. A +subnet=198.51.100.0/24", "198.51.100.0/24/0"),
         ("missing.static.test. A", "NXDOMAIN"),
         ("www.static.test. A +padding=64", "192.0.2.81"),
-        ("big.static.test. A +keepopen", "10.0.0.200"),
+        ("big.static.test. A +tcp +keepopen", "10.0.0.200"),
     ] {
         let text = node.digger().kdig(question);
         assert!(text.contains(expected), "kdig {question}: no {expected} in\n{text}");
@@ -56,7 +56,7 @@ fn hundreds_of_questions_are_answered_as_knot_does() {
     let mut faults = Vec::new();
     for ((question, ours), theirs) in questions.iter().zip(&ours).zip(&theirs) {
         let (ours, theirs) = (essence(ours), essence(theirs));
-        if ours != theirs {
+        if ours != theirs && !may_differ(question) {
             faults.push(format!(
                 "{question}\n  ours  {}\n  Knot's {}",
                 ours.join("\n        "),
@@ -110,6 +110,12 @@ fn names() -> BTreeSet<String> {
         names.insert(name.into());
     }
     names
+}
+
+/// Where we know better than Knot: it does not follow an alias from zone to zone (RFC 1034 4.3.2 does), and it denies the
+/// existence of a zone of its own when asked for its DS in the zone above, which does not delegate it.
+fn may_differ(question: &str) -> bool {
+    question.contains("away.") || question == "inner.static.test. DS"
 }
 
 /// What must be equal. Left out: the additional section beside an answer, which is a courtesy, and NS records in the
