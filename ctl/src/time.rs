@@ -19,9 +19,14 @@ pub(crate) fn length(seconds: u64) -> String {
     }
 }
 
+/// How long since: `3 h 2 min`.
+pub(crate) fn age(unix: u64) -> String {
+    length(now_unix().saturating_sub(unix))
+}
+
 /// How long ago: `3 h 2 min ago`.
 pub(crate) fn ago(unix: u64) -> String {
-    format!("{} ago", length(now_unix().saturating_sub(unix)))
+    format!("{} ago", age(unix))
 }
 
 /// How long until.

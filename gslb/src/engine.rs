@@ -91,7 +91,8 @@ impl Engine {
         let desks = std::thread::available_parallelism().map_or(1, usize::from);
         let tcp = Arc::new(Tcp::new(snapshot.clone(), adopt::limits(&config), desks));
         let mut listeners = Listeners::new(snapshot.clone(), tcp.clone(), config.node.threads);
-        listeners.apply(&config.dns.listen)?;
+        let prepared = listeners.prepare(&config.dns.listen)?;
+        listeners.commit(prepared);
         let config = Arc::new(config);
         let engine = Arc::new(Self {
             path: path.to_owned(),
@@ -172,14 +173,17 @@ impl Engine {
         carried: &mut Carried,
     ) -> Result<(Arc<Compiled>, u64), ApiError> {
         let failed = |error: String| ApiError::new(422, error, Some("the config in force stays".into()));
-        lock(&self.listeners).apply(&config.dns.listen).map_err(|error| failed(error.to_string()))?;
+        let prepared =
+            lock(&self.listeners).prepare(&config.dns.listen).map_err(|error| failed(error.to_string()))?;
         lock(&self.doors).apply(&config, self).map_err(|error| failed(error.to_string()))?;
+        lock(&self.listeners).commit(prepared);
         if config.node != before.node {
             warn!("[node] changed: state and threads take effect with the next start");
         }
         for problem in config.warnings.iter() {
             warn!(code = problem.code, "{}", problem.message);
         }
+        crate::logs::set_level(config.log_level);
         self.tcp.set_limits(adopt::limits(&config));
         let plan = adopt::plan(&config, carried);
         // checks first, so that the new view finds a state of each; those of old members go on until the swap
@@ -219,9 +223,11 @@ impl Engine {
 
     /// Stops answering and saves what must outlive the process.
     pub fn stop(&self) {
-        if let Err(error) = lock(&self.listeners).apply(&[]) {
-            error!(%error, "while stopping");
+        let mut listeners = lock(&self.listeners);
+        if let Ok(nothing) = listeners.prepare(&[]) {
+            listeners.commit(nothing);
         }
+        drop(listeners);
         lock(&self.doors).close();
         self.save_checks();
     }

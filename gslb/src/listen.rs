@@ -27,13 +27,17 @@ pub struct ListenError {
 }
 
 fn remedy(cause: &io::Error) -> &'static str {
-    match cause.kind() {
-        io::ErrorKind::AddrInUse => {
-            " (another server has it: find it with `ss -lnp`; for systemd-resolved set DNSStubListener=no or listen on one address)"
-        }
-        io::ErrorKind::PermissionDenied => " (ports below 1024 need CAP_NET_BIND_SERVICE)",
-        io::ErrorKind::AddrNotAvailable => " (no interface has this address)",
-        _ => "",
+    const TAKEN: &str = " (another server has it: find it with `ss -lnp`; for systemd-resolved set \
+        DNSStubListener=no or listen on one address)";
+    let is = |kind| cause.kind() == kind;
+    if is(io::ErrorKind::AddrInUse) {
+        TAKEN
+    } else if is(io::ErrorKind::PermissionDenied) {
+        " (ports below 1024 need CAP_NET_BIND_SERVICE)"
+    } else if is(io::ErrorKind::AddrNotAvailable) {
+        " (no interface has this address)"
+    } else {
+        ""
     }
 }
 
@@ -44,6 +48,13 @@ pub struct Listeners {
     tcp: Arc<Tcp>,
     cpus: Vec<usize>,
     open: Vec<Listener>,
+}
+
+/// Listeners that are open but not yet in force.
+#[derive(Debug)]
+pub struct Prepared {
+    new: Vec<Listener>,
+    wanted: Vec<SocketAddr>,
 }
 
 /// Everything on one address. Dropping it stops its threads once they have answered what waits.
@@ -65,24 +76,28 @@ impl Listeners {
         Self { snapshot, tcp, cpus, open: Vec::new() }
     }
 
-    /// Listens on exactly these addresses. On an error nothing has changed.
-    pub fn apply(&mut self, wanted: &[SocketAddr]) -> Result<(), ListenError> {
-        let mut new = Vec::new();
+    /// Opens what is wanted and not yet open. Nothing that is open changes; dropping the result undoes it.
+    pub fn prepare(&self, wanted: &[SocketAddr]) -> Result<Prepared, ListenError> {
+        let mut new: Vec<Listener> = Vec::new();
         for &address in wanted {
-            let is_open = |listeners: &[Listener]| listeners.iter().any(|one| one.configured == address);
-            if !is_open(&self.open) && !is_open(&new) {
+            if !self.open.iter().chain(&new).any(|one| one.configured == address) {
                 new.push(self.listen(address)?);
             }
         }
+        Ok(Prepared { new, wanted: wanted.to_vec() })
+    }
+
+    /// Takes what was prepared, and closes what is no longer wanted.
+    pub fn commit(&mut self, Prepared { mut new, wanted }: Prepared) {
         self.open.append(&mut new);
         let (stay, gone): (Vec<_>, Vec<_>) =
             self.open.drain(..).partition(|one| wanted.contains(&one.configured));
         self.open = stay;
+        // all threads are told before the first is waited for
         for one in &gone {
             info!(address = %one.address, "no longer listening");
             one.stop();
         }
-        Ok(())
     }
 
     /// The addresses in use.
@@ -149,13 +164,6 @@ impl Listener {
         for worker in &self.udp {
             worker.stop();
         }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        // all threads are told before the first is waited for
-        self.stop();
     }
 }
 

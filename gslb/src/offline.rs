@@ -64,7 +64,7 @@ pub fn check(path: &Path, json: bool) -> Exit {
 #[must_use]
 pub fn explain(path: &Path, query: &ExplainQuery, json: bool) -> Exit {
     with_config(path, json, |config| {
-        let snapshot = snapshot(config, &[]);
+        let snapshot = snapshot(&plan(config), &[]);
         let degraded = vec!["offline: all members are taken as up".to_owned()];
         match told::explain(&snapshot, config, degraded, query) {
             Ok(explained) => {
@@ -109,10 +109,16 @@ fn refuse(error: &ApiError, json: bool) -> Exit {
     Exit::Bad
 }
 
+/// What snapshots are made of. Rate limiting is left out: it is about floods, not about answers.
+fn plan(config: &Compiled) -> Plan {
+    let mut plan = adopt::plan(config, &mut Carried::default());
+    plan.options = Arc::new(portolan_dns::respond::Options { rrl: None, ..(*plan.options).clone() });
+    plan
+}
+
 /// A snapshot in which all members are up but those named, and those that the config takes out.
-fn snapshot(config: &Compiled, down: &[(ServiceId, portolan_balance::CandidateId)]) -> Snapshot {
-    let Plan { nets, classes, policies, catalog, options, roster } =
-        adopt::plan(config, &mut Carried::default());
+fn snapshot(plan: &Plan, down: &[(ServiceId, portolan_balance::CandidateId)]) -> Snapshot {
+    let Plan { nets, classes, policies, catalog, options, roster } = plan;
     let mut facts: Vec<Vec<Fact>> =
         policies.iter().map(|policy| vec![Fact::default(); policy.candidates.len()]).collect();
     let mut set =
@@ -137,13 +143,15 @@ fn snapshot(config: &Compiled, down: &[(ServiceId, portolan_balance::CandidateId
     });
     let services: Vec<_> = services.collect();
     let turns = Arc::new(Turns::new(services.len()));
-    Snapshot { catalog, view: Arc::new(View { nets, classes, services, turns, generation: 0 }), options }
+    let view = View { nets: nets.clone(), classes: classes.clone(), services, turns, generation: 0 };
+    Snapshot { catalog: catalog.clone(), view: Arc::new(view), options: options.clone() }
 }
 
 /// The operator's tests that fail, as problems at their places.
 fn failed_expects(config: &Compiled) -> Vec<Problems> {
+    let plan = plan(config);
     let failed = config.expects.iter().filter_map(|expect| {
-        let snapshot = snapshot(config, &expect.down);
+        let snapshot = snapshot(&plan, &expect.down);
         let got = (0..ROLLS).find_map(|roll| {
             let answer = ask(&snapshot, expect, roll);
             (!holds(&expect.answer, answer.as_ref())).then_some(answer)

@@ -71,11 +71,8 @@ async fn serve(path: &Path, config: Compiled) -> Exit {
     };
     info!(node = name, version = env!("CARGO_PKG_VERSION"), "ready");
     tell(&[NotifyState::Ready, NotifyState::Status("answering")]);
-    loop {
-        match signals.next().await {
-            Wish::Reload => reload(&engine).await,
-            Wish::End => break,
-        }
+    while let Wish::Reload = signals.next().await {
+        reload(&engine).await;
     }
     tell(&[NotifyState::Stopping]);
     info!("ending");

@@ -54,12 +54,16 @@ fn members(roster: &Roster, is_meant: impl Fn(&str, &RosterMember) -> bool) -> V
 fn unknown(roster: &Roster, target: &str) -> ApiError {
     let mut known: Vec<String> = Vec::new();
     for service in &roster.services {
-        known.push(service.name.clone());
+        let name = service.name.trim_end_matches('.');
+        known.push(name.to_owned());
         for member in &service.members {
-            known.push(format!("{}/{}", service.name, member.name));
-            known.extend(member.data.iter().map(|data| format!("{}/{data}", service.name)));
+            known.push(format!("{name}/{}", member.name));
+            known.extend(member.data.iter().map(|data| format!("{name}/{data}")));
             known.extend(member.site.iter().map(|site| format!("site:{site}")));
-            known.extend(member.place().map(|place| format!("link:{place}")));
+            if let Some(place) = member.place() {
+                known.push(format!("{name}/{place}"));
+                known.push(format!("link:{place}"));
+            }
         }
     }
     let what = format!("nothing here is meant by the target {target:?}");
@@ -151,7 +155,6 @@ mod tests {
                 ),
                 service("*.example.com.", vec![member("any", "beijing", Some("ct"), "192.0.2.20")]),
             ],
-            ..Roster::default()
         }
     }
 
@@ -183,10 +186,11 @@ mod tests {
     fn unknown_targets_say_what_was_probably_meant() {
         let roster = roster();
         for (target, near) in [
-            ("ww.example.com", Some("www.example.com.")),
+            ("ww.example.com", Some("www.example.com")),
             ("site:bejing", Some("site:beijing")),
             ("link:beijing/cx", Some("link:beijing/c")),
             ("www.example.com./192.0.2.11", Some("192.0.2.10")),
+            ("www.example.com/beijing/cx", Some("www.example.com/beijing/c")),
             ("completely different", None),
         ] {
             let error = find(&roster, target).unwrap_err();

@@ -2,7 +2,7 @@
 
 use super::columns;
 use crate::Paint;
-use crate::time::{ago, length, until};
+use crate::time::{age, ago, length, until};
 use portolan_api::{
     CheckStatus, ForceAction, ForceResult, ForcedEntry, MemberStatus, ReloadResult, ServiceStatus, Status,
 };
@@ -107,11 +107,10 @@ fn since(member: &MemberStatus) -> String {
 
 fn why(member: &MemberStatus) -> String {
     let mut words = Vec::new();
-    if !member.usable {
-        words.push(member.why.clone());
-    }
-    if let Some(entry) = &member.forced {
-        words.push(forced_words(entry, Paint::OFF));
+    match &member.forced {
+        Some(entry) => words.push(forced_words(entry, Paint::OFF)),
+        None if !member.usable => words.push(member.why.clone()),
+        None => {}
     }
     if !member.reason.is_empty() {
         words.push(member.reason.clone());
@@ -139,7 +138,7 @@ pub fn checks(checks: &[CheckStatus], paint: Paint) -> String {
     let rows: Vec<[String; 4]> = checks
         .iter()
         .map(|check| {
-            let since = check.since_unix.map_or(String::new(), |unix| format!("since {}", ago(unix)));
+            let since = check.since_unix.map_or(String::new(), |unix| format!("for {}", age(unix)));
             [check.state.clone(), check.name.clone(), since, check.reason.clone()]
         })
         .collect();

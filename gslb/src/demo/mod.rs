@@ -93,8 +93,8 @@ async fn demo(once: bool) -> Result<(), Failure> {
     let demo = Demo::start(&folder.0, backends)?;
     demo.introduce(&folder.0);
     demo.tour().await?;
-    demo.farewell(&folder.0, control);
     if !once {
+        demo.farewell(&folder.0, control);
         output::write("\nThe sites stay up. Ctrl-C ends them.\n");
         std::future::pending::<()>().await;
     }

@@ -164,7 +164,7 @@ impl Publisher {
     pub async fn run(&self, mut events: mpsc::Receiver<Event>) {
         let mut batch = Vec::with_capacity(EVENTS);
         loop {
-            let tick = self.lock().next_tick(self.runner.now_ms());
+            let tick = self.lock().next_tick();
             tokio::select! {
                 count = events.recv_many(&mut batch, EVENTS) => {
                     if count == 0 {
@@ -463,7 +463,7 @@ impl Inner {
     }
 
     /// How long until something changes by itself; `None` where nothing will.
-    fn next_tick(&self, _now_ms: i64) -> Option<Duration> {
+    fn next_tick(&self) -> Option<Duration> {
         let now = Instant::now();
         let services = &self.plan.roster.services;
         let ramp = services

@@ -123,8 +123,7 @@ impl Batch {
             header.msg_namelen = received.msg_namelen;
             header.msg_iov = vector;
             header.msg_iovlen = 1;
-            header.msg_controllen =
-                from_destination(&mut self.controls[slot], received.msg_controllen as usize) as _;
+            header.msg_controllen = from_destination(&mut self.controls[slot], received.msg_controllen) as _;
             header.msg_control = if header.msg_controllen == 0 { null_mut() } else { received.msg_control };
             ready += 1;
         }
