@@ -3,7 +3,7 @@
 use crate::args::{Action, ForcedState, LoadArgs, Online, Reach};
 use crate::output::{Exit, Paint, complain, write, write_json};
 use crate::print;
-use portolan_api::{ClientError, ForceAction, ForceRequest, LoadReport, ServicesQuery};
+use portolan_api::{ApiError, ClientError, ForceAction, ForceRequest, LoadReport, ServicesQuery};
 use serde::Serialize;
 
 /// Does an online command and returns its exit code.
@@ -17,12 +17,17 @@ pub fn finish(json: bool, result: Result<Exit, ClientError>) -> Exit {
         Ok(exit) => return exit,
         Err(error) => error,
     };
-    match &error {
-        ClientError::Refused(refused) if json => write_json(refused),
-        ClientError::Refused(_) | ClientError::Strange { .. } => complain(&format!("error: {error}")),
-        ClientError::Unreachable { .. } => complain(&format!(
-            "error: {error}\n  help: is the node running? its [api] table says where it listens; use --socket or PORTOLAN_SOCKET"
-        )),
+    const REACH: &str =
+        "is the node running? its [api] table says where it listens; use --socket or PORTOLAN_SOCKET";
+    let told = match &error {
+        ClientError::Refused(refused) => (**refused).clone(),
+        ClientError::Strange { .. } => ApiError::new(0, error.to_string(), None),
+        ClientError::Unreachable { .. } => ApiError::new(0, error.to_string(), Some(REACH.into())),
+    };
+    if json {
+        write_json(&told);
+    } else {
+        complain(&format!("error: {told}"));
     }
     match error {
         ClientError::Unreachable { .. } => Exit::Unreachable,

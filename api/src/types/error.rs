@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 /// Why a request failed, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApiError {
-    /// The HTTP status it is sent with.
+    /// The HTTP status it is sent with; 0 in the output of commands when no node answered.
     pub status: u16,
     /// What went wrong.
     pub error: String,

@@ -11,11 +11,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// All servers by `site/link`; one that is stopped has no task and no socket.
+/// Address and task by `site/link`.
+type Servers = BTreeMap<String, (Ipv4Addr, Option<JoinHandle<()>>)>;
+
+/// All servers; one that is stopped has no task and no socket.
 #[derive(Clone)]
 pub(super) struct Backends {
     port: u16,
-    running: Arc<Mutex<BTreeMap<String, (Ipv4Addr, Option<JoinHandle<()>>)>>>,
+    running: Arc<Mutex<Servers>>,
 }
 
 impl Backends {
@@ -116,7 +119,7 @@ impl Backends {
         lines.collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Ipv4Addr, Option<JoinHandle<()>>)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Servers> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
