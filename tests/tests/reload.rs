@@ -208,17 +208,41 @@ fn a_broken_geo_file_changes_nothing() {
     assert_eq!(node.data(question), ["192.0.2.1"]);
 }
 
-/// Where the node listens changes only with a restart; the reload says so and takes the rest.
+/// Listeners come and go with a reload; the one that stays loses nothing.
 #[test]
-fn a_new_listener_needs_a_restart() {
+fn listeners_come_and_go() {
+    let node = start();
+    let streams = streams(&node);
+    let other = place::own_socket();
+    let at_other = || node.digger().at(other).try_ask("www.choose.test. A +time=1");
+    for _ in 0..3 {
+        node.write("portolan.toml", &HEAD.replace("\"@dns@\"", &format!("\"@dns@\", \"{other}\"")));
+        let _ = reload(&node).expect(0);
+        assert_eq!(at_other().unwrap().data(), ["192.0.2.1"]);
+        node.write("portolan.toml", HEAD);
+        let _ = reload(&node).expect(0);
+        wait_until(SOON, "the second listener is gone", || at_other().is_err());
+    }
+    none_lost(streams);
+}
+
+/// A reload that fails at its last step has changed nothing before.
+#[test]
+fn a_listener_moves_only_with_a_good_config() {
     let node = start();
     let other = place::own_socket();
-    let text = HEAD.replace("192.0.2.1\"", "192.0.2.77\"").replace("@dns@", &other.to_string());
-    node.write("portolan.toml", &text);
-    let said = reload(&node);
-    assert!(said.text().contains("restart"), "{} {}", said.code, said.text());
-    assert!(node.digger().try_ask("www.choose.test. A").is_ok(), "the old listener still answers");
+    let text = HEAD.replace("@dns@", &other.to_string());
+    // a socket cannot lie in what is no folder
+    node.write("portolan.toml", &text.replace("./api.sock", "./portolan.toml/api.sock"));
+    let _ = reload(&node).expect(1);
+    assert_eq!(node.data("www.choose.test. A"), ["192.0.2.1"], "the old listener answers");
     assert!(node.digger().at(other).try_ask("www.choose.test. A +time=1").is_err());
+    let _ = node.cli(&["status"]).expect(1);
+    // an address that is not on this machine
+    node.write("portolan.toml", &HEAD.replace("@dns@", "203.0.113.1:53"));
+    let said = reload(&node).expect(1);
+    assert!(said.text().contains("203.0.113.1:53"), "{}", said.text());
+    assert_eq!(node.data("www.choose.test. A"), ["192.0.2.1"]);
 }
 
 /// dns.md 27: what a client has kept survives a reload that does not concern it.
