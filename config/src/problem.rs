@@ -137,6 +137,14 @@ impl Problems {
             (problem.severity, place)
         });
         list.dedup();
+        for problem in &mut list {
+            for text in std::iter::once(&mut problem.message).chain(&mut problem.help) {
+                // names from files are shown: they must not steer the terminal
+                if text.contains(char::is_control) {
+                    *text = text.replace(char::is_control, "\u{fffd}");
+                }
+            }
+        }
         Self { files, list }
     }
 

@@ -72,7 +72,7 @@ fn cases() -> Vec<Case> {
         case(
             "version",
             head("version = 1", "version = 2"),
-            &[("error[bad-value]", "2\n", "2 is outside 1 to 1", "")],
+            &[("error[bad-value]", "2\n", "only 1 is known here, not 2", "")],
         ),
         case(
             "no unit",
@@ -514,12 +514,9 @@ fn cases() -> Vec<Case> {
 fn every_problem_has_its_place_and_remedy() {
     let mut wrong = Vec::new();
     for Case { name, text, wants } in cases() {
-        let problems = match load(&text, &[]) {
-            Ok(_) => {
-                wrong.push(format!("{name}: loads"));
-                continue;
-            }
-            Err(problems) => problems,
+        let Err(problems) = load(&text, &[]) else {
+            wrong.push(format!("{name}: loads"));
+            continue;
         };
         let errors: Vec<_> =
             problems.iter().filter(|it| it.severity == portolan_config::Severity::Error).collect();
@@ -662,6 +659,15 @@ fn rendering() {
     assert_eq!(json[0]["line"], 17);
     assert_eq!(json[0]["code"], "unknown-key");
     assert_eq!(json[0]["help"], "did you mean `weight`?");
+}
+
+/// A key may hold any character, and ends up on a terminal.
+#[test]
+fn control_characters_are_not_shown() {
+    let text = HEAD.replace("[dns]", "[dns]\n\"\\u001b[31mred\" = 1");
+    let problems = load(&text, &[]).unwrap_err();
+    let shown = problems.to_string() + &problems.render(false);
+    assert!(shown.contains("[31mred") && !shown.contains('\u{1b}'), "{shown:?}");
 }
 
 #[test]

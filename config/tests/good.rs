@@ -200,9 +200,9 @@ fn shared_tables_are_shared() {
         )
     };
     let compiled = good(&format!("{HEAD}{}{}", service(1), service(2)));
-    let table = |lane: usize| match &compiled.policies[lane].steps[0] {
-        portolan_balance::Step::Acl(table) => Arc::clone(table),
-        other => panic!("{other:?}"),
+    let table = |lane: usize| {
+        let portolan_balance::Step::Acl(table) = &compiled.policies[lane].steps[0] else { panic!("no ACL") };
+        Arc::clone(table)
     };
     assert!(Arc::ptr_eq(&table(0), &table(1)));
 }

@@ -95,6 +95,9 @@ impl<const LOW: i64, const HIGH: i64> Int<LOW, HIGH> {
 impl<const LOW: i64, const HIGH: i64> Value for Int<LOW, HIGH> {
     fn read(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         let Some(number) = whole_number(node) else { return reader.wrong_type(node, "a whole number") };
+        if LOW == HIGH && number != LOW {
+            return reader.bad_value(node, format!("only {LOW} is known here, not {number}"), "");
+        }
         if !(LOW..=HIGH).contains(&number) {
             return reader.bad_value(node, format!("{number} is outside {LOW} to {HIGH}"), "");
         }

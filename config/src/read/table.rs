@@ -44,7 +44,7 @@ impl<'n, 'i> Table<'n, 'i> {
         let value = default();
         if value.is_none() {
             let problem = Problem::error("missing-key", self.at, format!("key `{key}` is missing here"));
-            reader.problems.push(problem);
+            reader.problems.push(problem.help(format!("add `{key} = …`")));
         }
         value
     }
