@@ -22,6 +22,8 @@ pub type SharedSnapshot = Arc<ArcSwap<Snapshot>>;
 
 /// News that wait to be saved are saved together.
 const SAVE_PAUSE: Duration = Duration::from_secs(1);
+/// Remembered choices change with every query; they are saved now and then, and at the end.
+const CHOICES_PAUSE: Duration = Duration::from_secs(300);
 
 /// A running node.
 pub struct Engine {
@@ -78,6 +80,10 @@ impl Engine {
         if let Some(state) = &state {
             // T1: the first answers go by the last states
             runner.restore(state.checks());
+            if let Some(table) = &config.remembered {
+                let count = state.restore_choices(table, clock::now().mono_s());
+                info!(count, "choices remembered");
+            }
         }
         let mut carried = Carried::default();
         let plan = adopt::plan(&config, &mut carried);
@@ -123,6 +129,14 @@ impl Engine {
         if self.state.is_none() {
             return;
         }
+        let engine = self.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(CHOICES_PAUSE).await;
+                let engine = engine.clone();
+                let _ = tokio::task::spawn_blocking(move || engine.save_choices()).await;
+            }
+        });
         tokio::spawn(async move {
             loop {
                 self.publisher.changed.notified().await;
@@ -186,6 +200,7 @@ impl Engine {
         crate::logs::set_level(config.log_level);
         self.tcp.set_limits(adopt::limits(&config));
         let plan = adopt::plan(&config, carried);
+        move_choices(before, &config);
         // checks first, so that the new view finds a state of each; those of old members go on until the swap
         self.runner.apply(plan.roster.checks().cloned());
         let generation = self.publisher.install(plan);
@@ -221,6 +236,12 @@ impl Engine {
         }
     }
 
+    fn save_choices(&self) {
+        if let (Some(state), Some(table)) = (&self.state, &self.config().remembered) {
+            state.save_choices(table, clock::now().mono_s());
+        }
+    }
+
     /// Stops answering and saves what must outlive the process.
     pub fn stop(&self) {
         let mut listeners = lock(&self.listeners);
@@ -230,6 +251,19 @@ impl Engine {
         drop(listeners);
         lock(&self.doors).close();
         self.save_checks();
+        self.save_choices();
+    }
+}
+
+/// A table of another size takes over what the old one remembers.
+fn move_choices(before: &Compiled, after: &Compiled) {
+    if let (Some(old), Some(new)) = (&before.remembered, &after.remembered)
+        && !Arc::ptr_eq(old, new)
+    {
+        let now_s = clock::now().mono_s();
+        for (key, fingerprint, left_s) in old.entries(now_s) {
+            new.put(key, u64::from(fingerprint) << 40, now_s.saturating_add(left_s));
+        }
     }
 }
 

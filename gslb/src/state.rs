@@ -1,9 +1,13 @@
-//! What outlives the process: check states (T1) and operators' words (T7), in `[node] state = DIR`.
+//! What outlives the process: check states (T1), operators' words (T7) and remembered choices, in `[node] state = DIR`.
 //!
 //! A file is written beside its place and renamed over it, so it is whole or the old one. A file that is broken is
 //! refused whole, said so, and set aside when the next one is written (case O05); it is never fatal.
 
+mod choices;
+
+use crate::clock;
 use portolan_api::ForcedEntry;
+use portolan_balance::persist::Table;
 use portolan_probe::Saved;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,6 +21,7 @@ use tracing::{error, warn};
 const VERSION: u32 = 1;
 const CHECKS: &str = "checks.json";
 const FORCED: &str = "forced.json";
+const CHOICES: &str = "choices.bin";
 
 /// The folder.
 #[derive(Clone, Debug)]
@@ -99,6 +104,42 @@ impl StateDir {
         self.write(FORCED, words.clone());
     }
 
+    /// Puts the saved choices into a table; how many there were.
+    #[must_use]
+    pub fn restore_choices(&self, table: &Table, now_s: u32) -> usize {
+        let path = self.dir.join(CHOICES);
+        let octets = match std::fs::read(&path) {
+            Ok(octets) => octets,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return 0,
+            Err(error) => {
+                error!(path = %path.display(), %error, "the remembered choices cannot be read; they are left out");
+                return 0;
+            }
+        };
+        let Some((saved_unix, choices)) = choices::decode(&octets) else {
+            error!(path = %path.display(), "the file of remembered choices is broken; it is left out");
+            return 0;
+        };
+        let away_s = u32::try_from(clock::unix_s().saturating_sub(saved_unix)).unwrap_or(u32::MAX);
+        let mut count = 0;
+        for (key, fingerprint, left_s) in choices {
+            if let Some(left_s) = left_s.checked_sub(away_s).filter(|left| *left > 0) {
+                table.put(key, u64::from(fingerprint) << 40, now_s.saturating_add(left_s));
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Saves the choices of a table.
+    pub fn save_choices(&self, table: &Table, now_s: u32) {
+        let path = self.dir.join(CHOICES);
+        let octets = choices::encode(clock::unix_s(), table.entries(now_s));
+        if let Err(error) = self.replace(&path, &octets) {
+            error!(path = %path.display(), %error, "the remembered choices cannot be written");
+        }
+    }
+
     fn read<T: DeserializeOwned>(&self, name: &str) -> Read<T> {
         let path = self.dir.join(name);
         let text = match std::fs::read(&path) {
@@ -130,17 +171,20 @@ impl StateDir {
                 warn!(path = %aside.display(), "the broken state file was set aside");
             }
         }
-        if let Err(error) = self.replace(&path, &Envelope { version: VERSION, content }) {
+        let text = serde_json::to_vec_pretty(&Envelope { version: VERSION, content });
+        let result = text.map_err(io::Error::from).and_then(|mut text| {
+            text.push(b'\n');
+            self.replace(&path, &text)
+        });
+        if let Err(error) = result {
             error!(path = %path.display(), %error, "a state file cannot be written; a restart would not know this state");
         }
     }
 
-    fn replace(&self, path: &Path, value: &impl Serialize) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(value)?;
-        text.push(b'\n');
-        let beside = path.with_extension("json.new");
+    fn replace(&self, path: &Path, octets: &[u8]) -> io::Result<()> {
+        let beside = path.with_extension("new");
         let mut file = File::create(&beside)?;
-        file.write_all(&text)?;
+        file.write_all(octets)?;
         file.sync_all()?;
         std::fs::rename(&beside, path)?;
         // the rename itself must be on the disk too
@@ -174,8 +218,23 @@ mod tests {
         assert!(matches!(state.words(), Read::Missing));
         state.save_words(&words());
         assert!(matches!(state.words(), Read::Good(read) if read == words()));
-        assert!(!dir.path().join("a/b/forced.json.new").exists());
+        assert!(!dir.path().join("a/b/forced.new").exists());
         assert!(state.checks().is_empty());
+    }
+
+    #[test]
+    fn choices_come_back_as_they_were() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let (table, back) = (Table::new(64), Table::new(64));
+        assert_eq!(state.restore_choices(&back, 7), 0);
+        table.put(5, 9 << 40, 1000);
+        table.put(6, 8 << 40, 10);
+        state.save_choices(&table, 10);
+        assert_eq!(state.restore_choices(&back, 7), 1);
+        assert_eq!((back.get(5, 900), back.get(6, 7)), (Some(9), None));
+        std::fs::write(dir.path().join(CHOICES), "nonsense").unwrap();
+        assert_eq!(state.restore_choices(&back, 7), 0);
     }
 
     #[test]

@@ -309,6 +309,30 @@ fn slow_start_loads_and_dependencies_are_facts() {
 }
 
 #[test]
+fn remembered_choices_outlive_the_process_and_a_change_of_size() {
+    let persist = "choose = [\"persist\", \"random\"]\npersist = { kind = \"table\" }";
+    let service = SERVICE.replace("choose = [\"rendezvous\"]", persist);
+    let mut node = Node::start(LOOPBACK, "", &service);
+    let answers = |node: &Node| -> Vec<Vec<String>> {
+        (0..24).map(|i| node.ask("www.example.com", Some(Ipv4Addr::new(20 + i, 0, 0, 0))).answer).collect()
+    };
+    let first = answers(&node);
+    assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 2);
+    assert_eq!(answers(&node), first);
+    let bigger = node.path("portolan.toml");
+    let text = std::fs::read_to_string(&bigger)
+        .unwrap()
+        .replace("threads = 2", "threads = 2\npersist_entries = 4000000");
+    std::fs::write(&bigger, text).unwrap();
+    node.must(0, &["reload"]);
+    assert_eq!(answers(&node), first);
+    node.signal(libc::SIGTERM);
+    assert!(node.wait().success());
+    node.start_again();
+    assert_eq!(answers(&node), first);
+}
+
+#[test]
 fn it_ends_at_once_and_leaves_nothing() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         let mut node = Node::start(LOOPBACK, "", SERVICE);

@@ -68,6 +68,16 @@ impl Table {
         }
     }
 
+    /// Every choice that has not expired, for saving: key, fingerprint, and the seconds it is still kept. A candidate
+    /// `u64::from(fingerprint) << 40` puts it back.
+    pub fn entries(&self, now_s: u32) -> impl Iterator<Item = (u64, u32, u32)> {
+        self.buckets.iter().flatten().filter_map(move |entry| {
+            let (tag, body) = (entry.tag.load(Ordering::Acquire), entry.body.load(Ordering::Acquire));
+            let left_s = ((body >> 32) as u32).checked_sub(now_s).filter(|left| *left > 0)?;
+            (body >> 24 & 0xff == check(tag)).then_some((tag, body as u32 & 0xff_ffff, left_s))
+        })
+    }
+
     /// Number of choices that have not expired (walks the table).
     #[must_use]
     pub fn live(&self, now_s: u32) -> usize {
@@ -98,6 +108,13 @@ mod tests {
             (0..10_000).filter(|&i| table.get(mix(1, i), 99) == Some(Table::fingerprint(mix(2, i)))).count();
         assert!(kept > capacity * 9 / 10, "{kept} of {capacity}");
         assert_eq!((0..10_000).filter(|&i| table.get(mix(1, i), 100).is_some()).count(), 0);
+        // saved and put back it answers the same
+        let other = Table::new(1000);
+        for (key, fingerprint, left_s) in table.entries(90) {
+            other.put(key, u64::from(fingerprint) << 40, left_s);
+        }
+        assert!((0..10_000).all(|i| other.get(mix(1, i), 9) == table.get(mix(1, i), 99)));
+        assert_eq!((other.live(10), table.entries(100).count()), (0, 0));
     }
 
     #[test]
