@@ -33,15 +33,41 @@ pub(crate) trait Choose {
     fn decide(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision;
 }
 
-/// What the prefix tables say of the client: by subnet where that may be used, else by source (cases E04, E12, E13).
+/// Asks the processor to load what a decision of this lane begins with.
 #[inline]
-pub(crate) fn look_up(view: &View, lane: &LaneData, who: &Who) -> Leaf {
-    let service = view.service(lane.service);
-    if let Some(service) = service {
-        crate::wire::prefetch(service);
-        crate::wire::prefetch(&service.standing);
-        crate::wire::prefetch(&*service.policy);
+pub(crate) fn prefetch(view: &View, lane: &LaneData) {
+    prefetch_whole(lane);
+    if let Some(service) = view.service(lane.service) {
+        prefetch_whole(service);
     }
+}
+
+/// What the prefix tables say of the client: by subnet where that may be used, else by source (cases E04, E12, E13).
+/// What the decision reads next is loaded meanwhile.
+#[inline]
+pub(crate) fn look_up_ahead(view: &View, lane: &LaneData, who: &Who) -> Leaf {
+    if let Some(service) = view.service(lane.service) {
+        let policy = &*service.policy;
+        prefetch_whole(policy);
+        if let Some(weight) = service.standing.weights.first() {
+            crate::wire::prefetch(weight);
+        }
+    }
+    if let Some(member) = lane.members.first() {
+        crate::wire::prefetch(member);
+    }
+    look_up(view, lane, who)
+}
+
+/// Every cache line of a value.
+#[inline]
+fn prefetch_whole<T>(value: &T) {
+    crate::wire::prefetch_lines(value, size_of::<T>());
+}
+
+#[inline]
+fn look_up(view: &View, lane: &LaneData, who: &Who) -> Leaf {
+    let service = view.service(lane.service);
     match who.subnet(lane) {
         Some((address, prefix)) => {
             let consulted = service.map(|service| service.policy.consulted).unwrap_or_default();

@@ -3,7 +3,8 @@
 //! ```text
 //! all:  parse, hash the name, find the client ─► prefetch its slot and its prefix
 //! all:  read the slot ─► prefetch the node
-//! all:  read the node: what is likely asked ─► prefetch its records, or look up the client and prefetch the service
+//! all:  read the node: what is likely asked ─► prefetch its records, or the service
+//! all:  look up the client of a service ─► prefetch the policy
 //! each: find, decide, copy ─► rate limit ─► OPT, header
 //! ```
 //! Staging the batch hides the memory's latency, which is most of what a query costs in user space.
@@ -117,10 +118,16 @@ pub fn respond(worker: &mut Worker, snapshot: &Snapshot, batch: &[Query<'_>], ou
         item.node = snapshot.catalog.likely(item.parsed.hash);
         item.known = None;
     }
+    for item in worker.items.iter().take(count) {
+        if let Some(lane) = item.node.and_then(|node| snapshot.catalog.expect(node, item.parsed.qtype)) {
+            choose::prefetch(&snapshot.view, lane);
+        }
+    }
     for (item, query) in worker.items.iter_mut().zip(batch).take(count) {
         let lane = item.node.and_then(|node| snapshot.catalog.expect(node, item.parsed.qtype));
         if let Some(lane) = lane {
-            item.known = Some((lane.service, choose::look_up(&snapshot.view, lane, &item.who(query, now))));
+            item.known =
+                Some((lane.service, choose::look_up_ahead(&snapshot.view, lane, &item.who(query, now))));
         }
     }
     for (i, query) in batch.iter().enumerate() {

@@ -79,16 +79,25 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*pair))
 }
 
-/// Asks the processor to load what `target` points at.
+/// Asks the processor to load the first cache line of what `target` points at.
+#[inline(always)]
+pub(crate) fn prefetch<T>(target: &T) {
+    prefetch_lines(target, 1);
+}
+
+/// Asks the processor to load the cache lines that hold the first `len` octets from `target` on.
 #[inline(always)]
 #[allow(unsafe_code)]
-pub(crate) fn prefetch<T>(target: &T) {
+pub(crate) fn prefetch_lines<T>(target: &T, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and faults on no address, and this address is that of a live reference.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(target).cast());
+    for at in (0..len).step_by(64) {
+        // SAFETY: a prefetch reads nothing and faults on no address; the address is computed without a claim to be
+        // inside an object.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(target).cast::<i8>().wrapping_add(at));
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = target;
+    let _ = (target, len);
 }
