@@ -47,15 +47,26 @@ impl Namespace {
         let _ = Said::by(Command::new("ip").args(["-n", &self.name]).args(args.split(' '))).expect(0);
     }
 
-    /// A dummy interface with these addresses, up and ready.
+    /// An interface with these addresses, up and ready; its other end leads nowhere.
     pub fn interface(&self, name: &str, addresses: &[&str]) {
-        self.ip(&format!("link add {name} type dummy"));
+        self.wire(name, self, &format!("{name}-end"));
         for address in addresses {
-            // an IPv6 address is usable only after duplicate detection, unless told not to look
-            let nodad = if address.contains(':') { " nodad" } else { "" };
-            self.ip(&format!("addr add {address} dev {name}{nodad}"));
+            self.address(name, address);
         }
+    }
+
+    /// A wire to another one; an interface at each end, up.
+    pub fn wire(&self, name: &str, other: &Self, other_name: &str) {
+        self.ip(&format!("link add {name} type veth peer name {other_name} netns {}", other.name));
         self.ip(&format!("link set {name} up"));
+        other.ip(&format!("link set {other_name} up"));
+    }
+
+    /// An address of an interface, ready at once.
+    pub fn address(&self, interface: &str, address: &str) {
+        // an IPv6 address is usable only after duplicate detection, unless told not to look
+        let nodad = if address.contains(':') { " nodad" } else { "" };
+        self.ip(&format!("addr add {address} dev {interface}{nodad}"));
     }
 
     /// Does something in it.
