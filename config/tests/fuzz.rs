@@ -17,10 +17,12 @@ fn the_corpus_replays() {
     corpus.iter().for_each(|data| fuzz_config(data));
 }
 
+/// `PORTOLAN_SEEDS=100000` tries more.
 #[test]
 fn damaged_configs_never_panic() {
     let corpus = corpus();
-    for seed in 0..300_u64 {
+    let seeds = std::env::var("PORTOLAN_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300_u64);
+    for seed in 0..seeds {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = |below: usize| {
             state ^= state << 13;
