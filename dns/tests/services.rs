@@ -257,7 +257,7 @@ fn subnets_that_are_not_used() {
     let mut server = world().server();
     let private = option("10.10.1.0", 24);
     let public = option("198.51.100.0", 24);
-    let mut ask = |server: &mut Server, sent: &[u8], resolver: &str| {
+    let ask = |server: &mut Server, sent: &[u8], resolver: &str| {
         let reply = ask_ecs(server, "www.example.com.", "A", sent, resolver);
         (data(&reply)[0].to_owned(), reply.option(8).map(|echo| echo[3]))
     };
