@@ -15,6 +15,7 @@
 pub mod backend;
 pub mod child;
 pub mod dig;
+pub mod document;
 pub mod flow;
 pub mod mmdb;
 pub mod netns;
