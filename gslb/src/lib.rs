@@ -22,6 +22,7 @@ pub mod engine;
 pub mod explain;
 pub mod listen;
 pub mod logs;
+pub mod memory;
 pub mod metrics;
 pub mod offline;
 pub mod publisher;

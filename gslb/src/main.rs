@@ -1,6 +1,10 @@
 //! `portolan`: see `portolan --help`.
 
+use portolan_gslb::memory::LargePages;
 use std::process::ExitCode;
+
+#[global_allocator]
+static MEMORY: LargePages = LargePages;
 
 fn main() -> ExitCode {
     portolan_gslb::cli::main().into()
