@@ -1,2 +1,2 @@
 #![no_main]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| portolan_config::tables::fuzz::fuzz_isp_text(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| portolan_config::tables::fuzz_isp_text(data));
