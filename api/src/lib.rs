@@ -7,6 +7,7 @@
 //! [`types`] are what travels, written once for both ends and for the OpenAPI document ([`openapi`]).
 //! [`routes`] turns requests into calls of a [`Node`]; [`serve`] listens; [`client`] asks.
 
+mod bounded;
 pub mod client;
 pub mod openapi;
 pub mod routes;

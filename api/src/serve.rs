@@ -1,5 +1,6 @@
 //! Listening: a unix socket for people on the machine, TCP with a bearer token for the others.
 
+use crate::bounded::Bounded;
 use crate::routes::{SharedNode, metrics_router, router};
 use crate::types::ApiError;
 use axum::extract::Request;
@@ -69,7 +70,7 @@ pub fn unix(path: &Path, node: SharedNode) -> io::Result<Server> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
     let app = router(node);
     let task = tokio::spawn(async move {
-        let _ = axum::serve(listener, app).await;
+        let _ = axum::serve(Bounded::new(listener), app).await;
     });
     Ok(Server { task, socket: Some(path.to_owned()), address: None, expected: None })
 }
@@ -93,7 +94,7 @@ pub fn tcp(address: SocketAddr, token: &str, node: SharedNode) -> io::Result<Ser
         }
     }));
     let task = tokio::spawn(async move {
-        let _ = axum::serve(listener, app).await;
+        let _ = axum::serve(Bounded::new(listener), app).await;
     });
     Ok(Server { task, socket: None, address: Some(address), expected: Some(expected) })
 }
@@ -103,7 +104,7 @@ pub fn metrics(address: SocketAddr, node: SharedNode) -> io::Result<Server> {
     let (listener, address) = listen(address)?;
     let app = metrics_router(node);
     let task = tokio::spawn(async move {
-        let _ = axum::serve(listener, app).await;
+        let _ = axum::serve(Bounded::new(listener), app).await;
     });
     Ok(Server { task, socket: None, address: Some(address), expected: None })
 }

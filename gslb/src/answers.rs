@@ -270,10 +270,11 @@ fn metrics_text(engine: &Engine) -> String {
         |of: &dyn Fn(&crate::udp::SendStats) -> f64| udp.iter().map(|(_, stats)| of(stats)).sum::<f64>();
     let tcp = &engine.tcp.stats;
     families.push(
-        Family::counter("udp_faults", "Socket calls that failed")
+        Family::counter("udp_faults", "Socket calls that failed, and batches lost by a fault of the program")
             .with([("call", "receive")], sum(&|stats| metrics::value(&stats.receive_failed)))
             .with([("call", "send-no-room")], sum(&|stats| metrics::value(&stats.no_room)))
-            .with([("call", "send")], sum(&|stats| metrics::value(&stats.failed))),
+            .with([("call", "send")], sum(&|stats| metrics::value(&stats.failed)))
+            .with([("call", "answer")], sum(&|stats| metrics::value(&stats.faults))),
     );
     families.push(
         Family::counter("tcp_connections", "TCP connections by how they went")

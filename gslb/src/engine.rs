@@ -125,7 +125,12 @@ impl Engine {
 
     fn spawn_tasks(self: Arc<Self>, events: mpsc::Receiver<Event>) {
         let engine = self.clone();
-        tokio::spawn(async move { engine.publisher.run(events).await });
+        tokio::spawn(async move {
+            let publishing = tokio::spawn(async move { engine.publisher.run(events).await });
+            if let Err(fault) = publishing.await {
+                error!(%fault, "publishing ended by a fault of the program: states no longer change; restart the node");
+            }
+        });
         if self.state.is_none() {
             return;
         }

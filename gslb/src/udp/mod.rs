@@ -12,13 +12,14 @@ use crate::engine::SharedSnapshot;
 use portolan_dns::respond::{Query, Replies, Transport, Worker, WorkerStats, respond};
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use sys::Batch;
 pub(crate) use sys::coarse;
 pub use sys::{cpus, raise_file_limit};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 /// Datagrams a batch holds; the knee is at 8 to 16, more only helps under full load.
 const BATCH: usize = 64;
@@ -36,6 +37,8 @@ pub struct SendStats {
     pub failed: AtomicU64,
     /// Receive calls that failed.
     pub receive_failed: AtomicU64,
+    /// Batches lost by a fault of the program.
+    pub faults: AtomicU64,
 }
 
 /// A running thread and its socket.
@@ -73,7 +76,7 @@ impl UdpWorker {
     pub fn start(socket: socket2::Socket, cpu: usize, snapshot: SharedSnapshot) -> io::Result<Self> {
         let socket = Arc::new(socket);
         let stop = Arc::new(AtomicBool::new(false));
-        let worker = Worker::new(fastrand::u64(..));
+        let mut worker = Worker::new(fastrand::u64(..));
         let stats = worker.stats();
         let send_stats = Arc::new(SendStats::default());
         let thread = {
@@ -82,7 +85,15 @@ impl UdpWorker {
                 if let Err(error) = sys::pin(cpu) {
                     debug!(cpu, %error, "a thread was not pinned to its CPU");
                 }
-                serve(&socket, &stop, worker, &snapshot, &send_stats);
+                // A fault must cost the packets in hand, not the thread: its socket would swallow its share of queries.
+                while catch_unwind(AssertUnwindSafe(|| {
+                    serve(&socket, &stop, &mut worker, &snapshot, &send_stats)
+                }))
+                .is_err()
+                {
+                    send_stats.faults.fetch_add(1, Ordering::Relaxed);
+                    error!("answering failed by a fault of the program; the packets in hand are lost");
+                }
             })?
         };
         Ok(Self { socket, stop, thread: Some(thread), stats, send_stats })
@@ -108,7 +119,7 @@ impl Drop for UdpWorker {
 fn serve(
     socket: &socket2::Socket,
     stop: &AtomicBool,
-    mut worker: Worker,
+    worker: &mut Worker,
     snapshot: &SharedSnapshot,
     faults: &SendStats,
 ) {
@@ -144,7 +155,7 @@ fn serve(
             let (bytes, source) = batch.get(slot);
             Query { bytes, source, transport: Transport::Udp }
         }));
-        respond(&mut worker, snapshot.load(), &queries, &mut replies, clock::now());
+        respond(worker, snapshot.load(), &queries, &mut replies, clock::now());
         spare = recycle(queries);
         batch.send(
             socket,
