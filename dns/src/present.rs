@@ -5,6 +5,7 @@ use crate::name::Name;
 use crate::respond::{Explained, Now, Query, Recorded, Snapshot, Transport, respond_recorded};
 use crate::rrtype::RrType;
 use hickory_proto::op::Message;
+use hickory_proto::rr::{RData, Record};
 use std::net::{IpAddr, SocketAddr};
 
 /// A question to explain.
@@ -85,11 +86,49 @@ pub fn present(wire: &[u8]) -> Option<Presented> {
     let answers = message.answers.iter();
     Some(Presented {
         rcode: crate::wire::Rcode(message.metadata.response_code.into()).name().into(),
-        answer: answers.clone().map(|record| record.data.to_string()).collect(),
-        records: answers.clone().map(ToString::to_string).collect(),
+        answer: answers.clone().map(|record| data_text(&record.data)).collect(),
+        records: answers.clone().map(record_text).collect(),
         ttl: answers.map(|record| record.ttl).min(),
         scope: scope(&message),
     })
+}
+
+fn record_text(record: &Record) -> String {
+    let rtype = RrType(record.record_type().into());
+    format!("{} {} {} {rtype} {}", record.name, record.ttl, record.dns_class, data_text(&record.data))
+}
+
+/// The data as a zone file has it.
+fn data_text(data: &RData) -> String {
+    match data {
+        RData::TXT(text) => {
+            let strings = text.txt_data.iter().map(|string| quoted(string));
+            strings.collect::<Vec<_>>().join(" ")
+        }
+        RData::Unknown { code, rdata } => {
+            let octets = rdata.anything.as_slice();
+            match Name::from_wire(octets) {
+                // hickory-proto knows no DNAME
+                Ok(target) if u16::from(*code) == RrType::DNAME.0 => target.to_string(),
+                // RFC 3597 5
+                _ => {
+                    let hex: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+                    format!("\\# {} {hex}", octets.len())
+                }
+            }
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A character string (RFC 1035 5.1).
+fn quoted(string: &[u8]) -> String {
+    let escaped = string.iter().map(|&octet| match octet {
+        b'"' | b'\\' => format!("\\{}", char::from(octet)),
+        0x20..=0x7e => char::from(octet).to_string(),
+        _ => format!("\\{octet:03}"),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
 }
 
 fn scope(message: &Message) -> Option<u8> {

@@ -524,6 +524,29 @@ fn explain_equals_the_wire() {
     }
 }
 
+/// Data is shown as a zone file has it, also where hickory-proto has no word for the type.
+#[test]
+fn presented() {
+    let mut world = world();
+    world.add("x.new.example.com.", RrType::A, &addresses(), &[], |_| {});
+    let server = world.server();
+    for (name, rtype, expected) in [
+        ("x.old.example.com.", RrType::A, vec!["new.example.com.", "x.new.example.com.", "192.0.2.100"]),
+        ("www.example.com.", RrType::TXT, vec!["\"beside\""]),
+        ("mail.example.com.", RrType::MX, vec!["10 www.example.com."]),
+    ] {
+        let name = name.parse().unwrap();
+        let client = "192.0.2.53".parse().unwrap();
+        let asked =
+            Asked { name: &name, rtype, client, ecs: None, entropy: 0, turn: None, now: Now::default() };
+        let shown = present(&explain_query(&server.snapshot, &asked).wire.unwrap()).unwrap();
+        assert_eq!(shown.answer, expected, "{name}");
+        let lines =
+            shown.records.iter().map(|line| line.rsplit_once(" IN ").unwrap().1.split_once(' ').unwrap().1);
+        assert_eq!(lines.collect::<Vec<_>>(), expected, "{name}");
+    }
+}
+
 /// What is wrong with services and zones together is told, all of it.
 #[test]
 fn problems() {

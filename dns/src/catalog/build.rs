@@ -255,6 +255,16 @@ impl<'z> Builder<'_, 'z> {
             .max_by_key(|(_, tree)| tree.origin.label_count());
         let Some((zone, parent)) = parent else { return };
         let spot = parent.get(&child.origin);
+        if spot.is_none_or(|spot| !spot.is_cut()) {
+            self.warnings.push(problem(
+                At::Zone(position),
+                format!(
+                    "the zone {} is served inside {}, which does not delegate it",
+                    child.origin, parent.origin
+                ),
+                "add its NS records to the outer zone, so that other servers of that zone lead to it",
+            ));
+        }
         if spot.is_some_and(|spot| spot.is_hidden) {
             return;
         }

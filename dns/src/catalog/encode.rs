@@ -13,8 +13,9 @@ use crate::rrtype::RrType;
 use crate::wire::{HEADER, u16_at};
 use std::collections::HashMap;
 
-/// Targets of pointers lie below this, so that they still fit 14 bits behind a chain of aliases.
-const POINTER_LIMIT: usize = 0x2c00;
+/// Targets of pointers lie below this, so that they still fit 14 bits behind a chain of 16 aliases, each of a DNAME and a
+/// CNAME of up to 267 octets.
+const POINTER_LIMIT: usize = 0x1c00;
 
 /// All sections' bytes, with what is needed to move them.
 #[derive(Debug, Default)]
