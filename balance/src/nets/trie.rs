@@ -28,6 +28,19 @@ struct Node {
     first_leaf: u32,
 }
 
+impl Node {
+    /// Where a slot leads, given as its bit: a child's place, or a leaf's with [`LEAF`].
+    #[inline]
+    fn step(&self, slot: u64) -> u32 {
+        let before = slot - 1;
+        if self.inner & slot == 0 {
+            LEAF | (self.first_leaf + (self.starts & (slot | before)).count_ones() - 1)
+        } else {
+            self.first_child + (self.inner & before).count_ones()
+        }
+    }
+}
+
 /// The winners of the inner positions inside a node: position 1 is the node's own prefix, 2n and 2n+1 are the halves
 /// of n. Apart from [`Node`], because few queries need it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,20 +98,37 @@ impl<A: Address> Trie<A> {
         super::prefetch::read(self.top.as_slice(), addr.top(self.top_bits));
     }
 
+    /// Loads ahead what a lookup reads second; what it reads first should be there by then.
+    #[inline]
+    pub(super) fn prefetch_second(&self, addr: A) {
+        self.prefetch_at(self.top[addr.top(self.top_bits)]);
+    }
+
+    /// Loads ahead what a lookup reads third; the first and second should be there by then.
+    #[inline]
+    pub(super) fn prefetch_third(&self, addr: A) {
+        let place = self.top[addr.top(self.top_bits)];
+        if place & LEAF == 0 {
+            self.prefetch_at(self.nodes[place as usize].step(1 << addr.slot(self.top_bits)));
+        }
+    }
+
+    #[inline]
+    fn prefetch_at(&self, place: u32) {
+        if place & LEAF == 0 {
+            super::prefetch::read(self.nodes.as_slice(), place as usize);
+        } else {
+            super::prefetch::read(self.leaves.as_slice(), (place & !LEAF) as usize);
+        }
+    }
+
     #[inline]
     pub(super) fn lookup(&self, addr: A) -> Leaf {
         let mut place = self.top[addr.top(self.top_bits)];
         let mut depth = self.top_bits;
         while place & LEAF == 0 {
-            let node = &self.nodes[place as usize];
-            let slot = 1u64 << addr.slot(depth);
-            if node.inner & slot == 0 {
-                let upto = slot | (slot - 1);
-                place = LEAF | (node.first_leaf + (node.starts & upto).count_ones() - 1);
-            } else {
-                place = node.first_child + (node.inner & (slot - 1)).count_ones();
-                depth += STRIDE;
-            }
+            place = self.nodes[place as usize].step(1 << addr.slot(depth));
+            depth += STRIDE;
         }
         self.leaves[(place & !LEAF) as usize]
     }

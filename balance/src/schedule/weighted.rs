@@ -10,7 +10,8 @@ use crate::set::{CandidateId, CandidateSet};
 pub(super) fn by_turn(draw: &Draw<'_>, set: &CandidateSet, picks: &mut Vec<CandidateId>) -> u8 {
     let total = total(draw, set);
     if total > 0 {
-        let spot = (u128::from(draw.dice.turn) * u128::from(stride(total)) % u128::from(total)) as u64;
+        // both factors are below 2^32
+        let spot = draw.dice.turn % total * stride(total) % total;
         fill(draw, set, spot, total, picks);
     }
     0
