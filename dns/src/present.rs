@@ -100,24 +100,20 @@ fn record_text(record: &Record) -> String {
 
 /// The data as a zone file has it.
 fn data_text(data: &RData) -> String {
-    match data {
-        RData::TXT(text) => {
-            let strings = text.txt_data.iter().map(|string| quoted(string));
-            strings.collect::<Vec<_>>().join(" ")
+    if let RData::TXT(text) = data {
+        let strings = text.txt_data.iter().map(|string| quoted(string));
+        return strings.collect::<Vec<_>>().join(" ");
+    }
+    let RData::Unknown { code, rdata } = data else { return data.to_string() };
+    let octets = rdata.anything.as_slice();
+    match Name::from_wire(octets) {
+        // hickory-proto knows no DNAME
+        Ok(target) if u16::from(*code) == RrType::DNAME.0 => target.to_string(),
+        // RFC 3597 5
+        _ => {
+            let hex: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+            format!("\\# {} {hex}", octets.len())
         }
-        RData::Unknown { code, rdata } => {
-            let octets = rdata.anything.as_slice();
-            match Name::from_wire(octets) {
-                // hickory-proto knows no DNAME
-                Ok(target) if u16::from(*code) == RrType::DNAME.0 => target.to_string(),
-                // RFC 3597 5
-                _ => {
-                    let hex: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
-                    format!("\\# {} {hex}", octets.len())
-                }
-            }
-        }
-        other => other.to_string(),
     }
 }
 
