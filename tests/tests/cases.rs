@@ -26,9 +26,11 @@ cases! {
     ecs_scope = "ecs-scope",
     fallback = "fallback",
     geo = "geo",
+    isp = "isp",
     records = "records",
     siblings = "siblings",
     tiers = "tiers",
+    zone_text = "zone-text",
 }
 
 #[test]

@@ -3,11 +3,14 @@
 
 use std::net::Ipv4Addr;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
+use portolan_tests::child::Child;
 use portolan_tests::netns;
 use portolan_tests::node::Node;
 use portolan_tests::program::{Said, portolan};
 use portolan_tests::setup::Setup;
+use portolan_tests::wait::{SOON, wait_until};
 
 const EXAMPLE: &str = "version = 1
 
@@ -353,6 +356,59 @@ fn the_demo_runs_once_and_ends() {
     assert!(said.stdout.contains("dig "), "{}", said.text());
 }
 
+/// Without `--once` the demo stays until Ctrl-C, and then ends cleanly with all it has started.
+#[test]
+fn the_demo_ends_with_ctrl_c() {
+    let Some(namespace) = netns::Namespace::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = netns::command(Some(namespace.name()), &portolan());
+    command.arg("demo").current_dir(folder.path());
+    let mut demo = Child::start(command, &folder.path().join("log"));
+    wait_until(Duration::from_secs(60), "the demo waits for Ctrl-C", || demo.output().contains("Ctrl-C"));
+    demo.signal(libc::SIGINT);
+    let exit = demo.wait(SOON);
+    assert!(exit.success(), "{exit}");
+    let left = Said::by(Command::new("ip").args(["netns", "pids", namespace.name()])).expect(0);
+    assert_eq!(left.stdout, "", "processes are left");
+}
+
+/// Another node on the same address is an error at its start, not half of the queries.
+#[test]
+fn an_address_is_not_shared() {
+    let node = start();
+    let mut command = Command::new(portolan());
+    let said = Said::by(command.args(["run", "-c", "portolan.toml"]).current_dir(node.path("."))).expect(1);
+    assert!(said.text().contains(&node.dns().to_string()), "the address is named: {}", said.text());
+    assert_eq!(node.data("www.choose.test. A -b 127.80.0.1"), ["192.0.2.3"]);
+    let _ = node.cli(&["status"]).expect(0);
+}
+
+/// Over TCP the API wants its token.
+#[test]
+fn the_api_over_tcp_wants_a_token() {
+    let mut setup = setup();
+    let socket = portolan_tests::place::own_socket();
+    setup.set("api", socket);
+    setup.write("token", "a-long-secret-token\n");
+    setup.write("wrong", "another-token\n");
+    let both = "listen = [\"./api.sock\", \"@api@\"]\ntoken_file = \"token\"";
+    setup.write("portolan.toml", &EXAMPLE.replace("listen = \"./api.sock\"", both));
+    let node = setup.start();
+    let url = format!("http://{socket}");
+    let _ = node.cli(&["status", "--url", &url, "--token-file", "token"]).expect(0);
+    let _ = node.cli(&["status", "--url", &url, "--token-file", "wrong"]).expect(1);
+    let code = |args: &[&str]| {
+        let url = format!("{url}/v1/status");
+        Said::by(
+            Command::new("curl").args(["-sS", "-o", "/dev/null", "-w", "%{http_code}"]).args(args).arg(url),
+        )
+        .stdout
+    };
+    assert_eq!(code(&[]), "401");
+    assert_eq!(code(&["-H", "Authorization: Bearer nonsense"]), "401");
+    assert_eq!(code(&["-H", "Authorization: Bearer a-long-secret-token"]), "200");
+}
+
 /// SIGTERM and SIGINT end the node promptly and cleanly; its socket is gone.
 #[test]
 fn signals_end_the_node() {
@@ -360,10 +416,10 @@ fn signals_end_the_node() {
         let mut node = start();
         assert!(node.path("api.sock").exists());
         node.process().signal(signal);
-        let begin = std::time::Instant::now();
-        let exit = node.process().wait(std::time::Duration::from_secs(10));
+        let begin = Instant::now();
+        let exit = node.process().wait(Duration::from_secs(10));
         assert!(exit.success(), "{exit}");
-        assert!(begin.elapsed() < std::time::Duration::from_secs(2), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
         assert!(!node.path("api.sock").exists());
     }
 }

@@ -414,6 +414,18 @@ fn forced_states_outlive_a_restart() {
     assert!(!node.data("www.choose.test. A").is_empty());
 }
 
+/// H10: removing the file and reloading clears all forced states.
+#[test]
+fn removing_the_file_clears_forced_states() {
+    let (first, second) = (Backend::start(), Backend::start());
+    let node = start(&www(&[&first, &second], ""));
+    let _ = node.cli(&["disable", &format!("www.choose.test/{}", first.address())]).expect(0);
+    served_by(&node, &second);
+    std::fs::remove_file(node.path("state/forced.json")).unwrap();
+    let _ = node.cli(&["reload"]).expect(0);
+    served_by(&node, &first);
+}
+
 /// T16: a member that failed waits for a person.
 #[test]
 fn manual_resume() {
