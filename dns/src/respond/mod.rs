@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! all:  parse, hash the name, find the client ─► prefetch its slot and its prefix
-//! all:  read the slot ─► prefetch the node
-//! all:  read the node: what is likely asked ─► prefetch its records, or the service
+//! all:  read the slot ─► prefetch the node, and the prefix's second step
+//! all:  read the node: what is likely asked ─► prefetch its records, or the service and the prefix's third step
 //! all:  look up the client of a service ─► prefetch the policy
 //! each: find, decide, copy ─► rate limit ─► OPT, header
 //! ```
@@ -72,6 +72,12 @@ impl Item {
     const EMPTY: Self =
         Self { parsed: Parsed::NOTHING, subnet: None, node: None, known: None, lower: [0; 256] };
 
+    /// The address that decides, where nothing forbids to go by the subnet.
+    #[inline]
+    fn client(&self, query: &Query<'_>) -> IpAddr {
+        self.subnet.map_or_else(|| query.source.ip(), |(address, _)| address)
+    }
+
     fn who(&self, query: &Query<'_>, now: Now) -> Who {
         Who { source: query.source, subnet: self.subnet, known: self.known, now_s: now.mono_s() }
     }
@@ -111,16 +117,17 @@ pub fn respond(worker: &mut Worker, snapshot: &Snapshot, batch: &[Query<'_>], ou
         snapshot.catalog.table.prefetch(item.parsed.hash);
         let ecs = item.parsed.edns.as_ref().and_then(|edns| edns.ecs.as_ref());
         item.subnet = options.ecs.subnet(ecs, query.source.ip());
-        let client = item.subnet.map_or_else(|| query.source.ip(), |(address, _)| address);
-        snapshot.view.nets.prefetch(&client);
+        snapshot.view.nets.prefetch(&item.client(query));
     }
-    for item in worker.items.iter_mut().take(count) {
+    for (item, query) in worker.items.iter_mut().zip(batch).take(count) {
         item.node = snapshot.catalog.likely(item.parsed.hash);
         item.known = None;
+        snapshot.view.nets.prefetch_second(&item.client(query));
     }
-    for item in worker.items.iter().take(count) {
+    for (item, query) in worker.items.iter().zip(batch).take(count) {
         if let Some(lane) = item.node.and_then(|node| snapshot.catalog.expect(node, item.parsed.qtype)) {
             choose::prefetch(&snapshot.view, lane);
+            snapshot.view.nets.prefetch_third(&item.client(query));
         }
     }
     for (item, query) in worker.items.iter_mut().zip(batch).take(count) {
