@@ -367,6 +367,12 @@ fn fallbacks_and_aliases() {
     fixed.lanes[0].fixed = vec![v4("203.0.113.1").into(), v4("203.0.113.2").into(), v4("203.0.113.1").into()];
     let sorry = world.add("sorry.example.com.", RrType::A, &all, &down, fallback(Fallback::Fixed));
     sorry.lanes[0].fixed_cname = Some("static.example.com.".parse().unwrap());
+    // members of the other family only: the lane is there for the fallback
+    for (name, down) in [("spare.example.com.", &down[..]), ("unspared.example.com.", &down[1..])] {
+        let spare = world.add(name, RrType::AAAA, &all, down, fallback(Fallback::Fixed));
+        spare.lanes[0].members.clear();
+        spare.lanes[0].fixed = vec![[&[0x20, 1, 0xd, 0xb8][..], &[0; 11], &[1]].concat().into()];
+    }
     world.add("out.example.com.", RrType::CNAME, &[wire("cdn.example.net.")], &[], |_| {});
     world.add(
         "in.example.com.",
@@ -411,6 +417,8 @@ fn fallbacks_and_aliases() {
         ("refuse", "A", "REFUSED", false, None, vec![]),
         ("fixed", "A", "NOERROR", true, Some("5"), vec!["203.0.113.1", "203.0.113.2"]),
         ("sorry", "A", "NOERROR", true, Some("5"), vec!["static.example.com.", "192.0.2.10"]),
+        ("spare", "AAAA", "NOERROR", true, Some("5"), vec!["2001:db8::1"]),
+        ("unspared", "AAAA", "NOERROR", true, None, vec![]),
         ("out", "A", "NOERROR", true, Some("30"), vec!["cdn.example.net."]),
         ("out", "CNAME", "NOERROR", true, Some("30"), vec!["cdn.example.net."]),
         ("in", "A", "NOERROR", true, Some("30"), vec!["static.example.com.", "192.0.2.10"]),
@@ -443,6 +451,24 @@ fn fallbacks_and_aliases() {
     let let_in = ask_ecs(&mut server, "refused.example.com.", "A", &option("203.0.112.0", 24), "192.0.2.53");
     assert_eq!((let_in.rcode(), let_in.option(8).unwrap()[3]), ("NOERROR", 24));
     assert!(server.worker.stats().fallback.get() >= 8);
+}
+
+/// A lane without members is there for the fallback alone: while something is usable it has no data.
+#[test]
+fn a_family_that_only_the_fallback_has() {
+    for (down, answer) in [(&[0, 1, 2][..], Some("2001:db8::1")), (&[0][..], None)] {
+        let mut world = World::new();
+        let fixed = |policy: &mut Policy| policy.fallback = Fallback::Fixed;
+        let lane = &mut world.add("f.example.com.", RrType::AAAA, &addresses(), down, fixed).lanes[0];
+        lane.members.clear();
+        lane.fixed = vec!["2001:db8::1".parse::<std::net::Ipv6Addr>().unwrap().octets().into()];
+        let mut server = world.server();
+        let reply = ask_ecs(&mut server, "f.example.com.", "AAAA", &option("10.10.0.0", 16), "192.0.2.53");
+        assert_eq!((reply.rcode(), reply.aa(), data(&reply)), ("NOERROR", true, Vec::from_iter(answer)));
+        assert_eq!(reply.authority.len(), usize::from(answer.is_none()), "an SOA beside nothing");
+        // T3
+        assert_eq!(reply.option(8).unwrap()[3], 0);
+    }
 }
 
 /// dns.md 29: a big dynamic answer is truncated over UDP and whole over TCP.

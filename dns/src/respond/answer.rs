@@ -276,7 +276,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         let question = self.question;
         let decision = self.choose.decide(question.view, lane, &question.who, self.row);
         match decision.outcome {
-            Outcome::Chosen => {
+            Outcome::Chosen if !lane.members.is_empty() => {
                 self.scoped(lane, &decision);
                 let limit = if decision.is_fallback { lane.fallback_ttl } else { lane.ttl };
                 self.picked(lane, decision.ttl_s.min(limit))
@@ -285,8 +285,8 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
                 self.scoped(lane, &decision);
                 self.fixed(node, lane)
             }
-            // T3: what is not there is not there for anybody
-            Outcome::NoData => {
+            // T3: what is not there is not there for anybody; a lane without data is there for its fallback alone
+            Outcome::NoData | Outcome::Chosen => {
                 self.class(Class::NoData(node.zone));
                 self.negative(node, Rcode::NOERROR)
             }
