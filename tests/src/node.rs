@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use crate::dig::{Dig, Reply};
 use crate::netns;
 use crate::program::{Said, portolan};
 use crate::setup;
-use crate::wait::{SOON, wait_for};
+use crate::wait::{SOON, wait_for, wait_until};
 use crate::wire::{self, Message};
 
 /// `portolan run` in a scratch folder; ended when dropped.
@@ -36,6 +37,7 @@ impl Node {
         let child = run(folder.path(), namespace.as_deref());
         let mut node = Self { child, folder, dns, namespace, values };
         node.wait_until_it_answers();
+        node.wait_until_it_listens_to_commands();
         node
     }
 
@@ -128,10 +130,24 @@ impl Node {
     /// Kills it without warning and starts it again; how long it took to answer.
     pub fn restart_after_kill(&mut self) -> Duration {
         self.child.kill();
+        self.start_again()
+    }
+
+    /// Ends it as a service manager would, and starts it again.
+    pub fn restart(&mut self) {
+        self.child.signal(libc::SIGTERM);
+        let exit = self.child.wait(SOON);
+        assert!(exit.success(), "{exit}");
+        self.start_again();
+    }
+
+    fn start_again(&mut self) -> Duration {
         let begin = Instant::now();
         self.child = run(self.folder.path(), self.namespace.as_deref());
         self.wait_until_it_answers();
-        begin.elapsed()
+        let took = begin.elapsed();
+        self.wait_until_it_listens_to_commands();
+        took
     }
 
     fn wait_until_it_answers(&mut self) {
@@ -148,6 +164,16 @@ impl Node {
             .map(drop)
             .ok_or_else(|| "silence".to_owned())
         });
+    }
+
+    /// Its socket for commands is opened after those for DNS.
+    fn wait_until_it_listens_to_commands(&self) {
+        let config = std::fs::read_to_string(self.path("portolan.toml")).unwrap_or_default();
+        if config.contains("./api.sock") {
+            wait_until(SOON, "the API's socket is there", || {
+                UnixStream::connect(self.path("api.sock")).is_ok()
+            });
+        }
     }
 }
 

@@ -22,6 +22,7 @@ macro_rules! cases {
 cases! {
     acl = "acl",
     answers = "answers",
+    ecs_off = "ecs-off",
     ecs_public = "ecs-public",
     ecs_scope = "ecs-scope",
     fallback = "fallback",

@@ -235,3 +235,54 @@ fn scopes_are_honest() {
         }
     }
 }
+
+/// The step `load`: who is over the threshold gets nobody, until the report is forgotten.
+#[test]
+fn loaded_members_rest() {
+    let node = start(
+        "choose = [\"load\", \"priority\"]\nload = { threshold = 0.8 }\nmembers = [
+  { address = \"192.0.2.1\" }, { address = \"192.0.2.2\", load_threshold = 0.95 } ]",
+    );
+    let report = |member: &str, share: &str, time: &str| {
+        let member = format!("www.choose.test/{member}");
+        let _ = node.cli(&["load", &member, "--share", share, "--for", time]).expect(0);
+    };
+    assert_eq!(node.data("www.choose.test. A"), ["192.0.2.1"]);
+    report("192.0.2.1", "0.9", "1h");
+    node.wait_for_data("www.choose.test. A", &["192.0.2.2"]);
+    report("192.0.2.2", "0.9", "1h");
+    assert_eq!(node.data("www.choose.test. A"), ["192.0.2.2"], "its own threshold is higher");
+    // all over the limit: the step is passed over
+    report("192.0.2.2", "0.99", "1h");
+    node.wait_for_data("www.choose.test. A", &["192.0.2.1"]);
+    report("192.0.2.2", "0.1", "1h");
+    node.wait_for_data("www.choose.test. A", &["192.0.2.2"]);
+    report("192.0.2.1", "0.9", "1s");
+    node.wait_for_data("www.choose.test. A", &["192.0.2.1"]);
+}
+
+/// Schedulers that go by reported loads.
+#[test]
+fn dynamic_schedulers_follow_reports() {
+    for (scheduler, light, heavy) in [
+        ("least-connections", ["--connections", "3"], ["--connections", "30"]),
+        ("weighted-least-connections", ["--connections", "3"], ["--connections", "30"]),
+        ("least-time", ["--response", "900"], ["--response", "90000"]),
+    ] {
+        let node = start(&format!(
+            "choose = [\"{scheduler}\"]\nmembers = [{{ address = \"192.0.2.1\" }}, {{ address = \"192.0.2.2\" }}]"
+        ));
+        let load = |member: &str, report: [&str; 2]| {
+            let member = format!("www.choose.test/{member}");
+            let _ = node.cli(&[&["load", &member, "--for", "1h"], &report[..]].concat()).expect(0);
+        };
+        load("192.0.2.1", heavy);
+        load("192.0.2.2", light);
+        let answers = ask_all(&node, &plain(200, A));
+        assert!(share(&answers, "192.0.2.2") > 95.0, "{scheduler}: {}", share(&answers, "192.0.2.2"));
+        load("192.0.2.1", light);
+        load("192.0.2.2", heavy);
+        let answers = ask_all(&node, &plain(200, A));
+        assert!(share(&answers, "192.0.2.1") > 95.0, "{scheduler}: {}", share(&answers, "192.0.2.1"));
+    }
+}

@@ -103,9 +103,26 @@ fn check_reports_every_problem_at_once() {
             assert!(said.text().contains(word), "no word about {word}:\n{}", said.text());
         }
         assert!(said.text().contains("--> bad.toml:"), "{}", said.text());
+        assert!(said.text().ends_with('\n'), "the prompt begins a line of its own: {:?}", said.text());
         let json = setup.cli(&["check", "-c", "bad.toml", "--json"]).expect(1).json();
         assert!(json.to_string().contains("bad.toml") && json.to_string().contains("\"line\""), "{json}");
     }
+}
+
+/// Z23: thousands of names with many members each are read in seconds, also by an unoptimised build.
+#[test]
+fn a_large_config_is_checked_quickly() {
+    let setup = setup();
+    let members: Vec<_> = (1..=14).map(|number| format!("{{ address = \"192.0.2.{number}\" }}")).collect();
+    let members = members.join(", ");
+    let services: String = (0..4_000)
+        .map(|number| format!("[[service]]\nname = \"n{number}.choose.test.\"\nmembers = [{members}]\n"))
+        .collect();
+    setup.write("large.toml", &format!("{EXAMPLE}\n{services}"));
+    let begin = Instant::now();
+    let _ = setup.cli(&["check", "-c", "large.toml"]).expect(0);
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+    eprintln!("4,000 services of 14 members: {:?}", begin.elapsed());
 }
 
 #[test]

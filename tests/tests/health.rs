@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use portolan_tests::backend::{Backend, response};
+use portolan_tests::netns::Namespace;
 use portolan_tests::node::Node;
 use portolan_tests::place;
 use portolan_tests::setup::Setup;
@@ -298,16 +299,14 @@ fn states_outlive_a_kill() {
     first.stop();
     wait_for_states(&node, "www.choose.test", &["down", "up"]);
     wait_until(SOON, "the state is written", || {
-        std::fs::read_dir(node.path("state")).is_ok_and(|entries| {
-            entries
-                .flatten()
-                .any(|entry| std::fs::read_to_string(entry.path()).is_ok_and(|text| text.contains("down")))
-        })
+        std::fs::read_to_string(node.path("state/checks.json")).is_ok_and(|text| text.contains("down"))
     });
     // from now on it accepts and says nothing: no verdict until the timeout, so the saved state must answer
     let silent = TcpListener::bind(first.socket()).unwrap();
     let took = node.restart_after_kill();
-    assert_eq!(node.data("www.choose.test. A"), [second.address()]);
+    let found = node.data("www.choose.test. A");
+    let shown = node.cli(&["services"]).text();
+    assert_eq!(found, [second.address()], "{shown}");
     assert!(took < Duration::from_secs(1), "served again only after {took:?}");
     drop(silent);
     first.resume();
@@ -414,6 +413,25 @@ fn forced_states_outlive_a_restart() {
     assert!(!node.data("www.choose.test. A").is_empty());
 }
 
+/// Choices remembered by `persist.kind = "table"` outlive a restart.
+#[test]
+fn remembered_choices_outlive_a_restart() {
+    let members: Vec<_> = (1..=9).map(|number| format!("{{ address = \"192.0.2.{number}\" }}")).collect();
+    let mut node = start(&format!(
+        "[[service]]\nname = \"www.choose.test.\"\nchoose = [\"persist\", \"random\"]\npersist = {{ kind = \"table\" }}\n\
+         members = [{}]\n",
+        members.join(", ")
+    ));
+    let clients: Vec<_> =
+        (0..40).map(|number| format!("www.choose.test. A +subnet=198.51.{number}.0/24")).collect();
+    let ask = |node: &Node| -> Vec<_> {
+        node.digger().ask_all(&clients).iter().map(|reply| reply.data()).collect()
+    };
+    let before = ask(&node);
+    node.restart();
+    assert_eq!(before, ask(&node));
+}
+
 /// H10: removing the file and reloading clears all forced states.
 #[test]
 fn removing_the_file_clears_forced_states() {
@@ -459,4 +477,68 @@ fn states_are_keyed_by_address() {
     assert_eq!(node.data("www.choose.test. A"), [first.address()]);
     // dns.md 27: no new check storm
     assert_eq!((first.connections(), second.connections()), asked);
+}
+
+/// Echoes, in a network of its own: one address answers, the other is nobody's.
+#[test]
+fn echo_checks() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.interface("net", &["10.6.0.1/24", "fd06::1/64"]);
+    let mut setup = Setup::config(&format!(
+        "{HEAD}[[service]]\nname = \"www.choose.test.\"\nchoose = [\"priority\"]\n\
+         check.icmp = {{ interval = \"100ms\", timeout = \"300ms\", rise = 1, fall = 1 }}\n\
+         members = [{{ address = [\"10.6.0.99\", \"fd06::99\"] }}, {{ address = \"10.6.0.1\" }}, {{ address = \"fd06::1\" }}]\n"
+    ));
+    setup.within(&namespace);
+    let node = setup.start();
+    wait_for_states(&node, "www.choose.test", &["down", "up", "up"]);
+    node.wait_for_data("www.choose.test. A", &["10.6.0.1"]);
+    node.wait_for_data("www.choose.test. AAAA", &["fd06::1"]);
+}
+
+/// Slow start: a member that returns waits out its standby, while others serve.
+#[test]
+fn a_recovered_member_waits_in_standby() {
+    let (first, second) = (Backend::start(), Backend::start());
+    let ramp = |standby: &str| {
+        format!("check.http = {{ {FAST} }}\nramp = {{ standby = \"{standby}\", ramp_up = \"0s\" }}")
+    };
+    for (standby, returns) in [("1h", false), ("300ms", true)] {
+        let node = start(&www(&[&first, &second], &ramp(standby)));
+        wait_for_states(&node, "www.choose.test", &["up", "up"]);
+        served_by(&node, &first);
+        first.answer_code(500);
+        served_by(&node, &second);
+        first.answer_code(200);
+        wait_for_states(&node, "www.choose.test", &["up", "up"]);
+        if returns {
+            served_by(&node, &first);
+        } else {
+            assert_eq!(node.data("www.choose.test. A"), [second.address()]);
+        }
+    }
+}
+
+/// A server reports its own load in a header of its health page.
+#[test]
+fn loads_come_with_checks() {
+    let (first, second) = (Backend::start(), Backend::start());
+    let with_load = |load: &str| {
+        let load = load.to_owned();
+        move |_: &str| format!("HTTP/1.1 200 OK\r\nX-Load: {load}\r\nContent-Length: 0\r\n\r\n")
+    };
+    second.answer(with_load("10%"));
+    first.answer(with_load("0.2"));
+    let node = start(
+        &www(
+            &[&first, &second],
+            &format!("load = {{ threshold = 0.8 }}\ncheck.http = {{ {FAST}, load_header = \"X-Load\" }}"),
+        )
+        .replace("choose = [", "choose = [\"load\", "),
+    );
+    served_by(&node, &first);
+    first.answer(with_load("93%"));
+    served_by(&node, &second);
+    first.answer(with_load("0.1"));
+    served_by(&node, &first);
 }

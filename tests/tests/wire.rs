@@ -305,6 +305,69 @@ fn udp_is_not_tcp() {
     assert!([NOTIMP, REFUSED].contains(&ixfr.rcode) || ixfr.counts[1] <= 1, "W19: {ixfr:?}");
 }
 
+/// dns.md 18: nodes that share a secret accept each other's cookies, also while it is rolled.
+#[test]
+fn cookies_are_shared_and_rolled() {
+    const OLD: &str = "00112233445566778899aabbccddeeff\n";
+    const NEW: &str = "ffeeddccbbaa99887766554433221100\n";
+    let start = |secrets: &str| {
+        let setup = Setup::case("answers");
+        let config = std::fs::read_to_string(setup.path("portolan.toml")).unwrap();
+        setup.write(
+            "portolan.toml",
+            &config.replace("[dns]\n", "[dns]\ncookies = { secret_file = \"secrets\" }\n"),
+        );
+        setup.write("secrets", secrets);
+        setup.start()
+    };
+    let cookie_of = |server: SocketAddr, cookie: &[u8]| {
+        let query = www().edns(1232, &option(10, cookie));
+        let response = Response::parse(&wire::udp(server, &query.bytes()).unwrap()).unwrap();
+        response.options.into_iter().find(|(code, _)| *code == 10).unwrap().1
+    };
+    let (first, second, rolled, other) = (start(OLD), start(OLD), start(&format!("{NEW}{OLD}")), start(NEW));
+    let cookie = cookie_of(first.dns(), &[5; 8]);
+    // a good cookie comes back as it is while it is young; another node's is made anew
+    assert_eq!(cookie_of(second.dns(), &cookie)[..8], [5; 8]);
+    let is_counted_good = |node: &portolan_tests::node::Node| {
+        let _ = cookie_of(node.dns(), &cookie);
+        node.dig(&format!("www.static.test. A +cookie={}", hex(&cookie))).text
+    };
+    for (node, is_good) in [(&first, true), (&second, true), (&rolled, true), (&other, false)] {
+        let text = is_counted_good(node);
+        assert!(text.contains("(good)") || !is_good, "{text}");
+    }
+    // made with the first secret of the file
+    let fresh = cookie_of(rolled.dns(), &[5; 8]);
+    assert_eq!(fresh[8..16].len(), 8);
+    assert_ne!(fresh[16..], cookie[16..], "the new secret makes another hash");
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// W29: a huge set of names that share nothing is written in bounded time.
+#[test]
+fn huge_sets_are_compressed_in_bounded_time() {
+    let setup = Setup::case("answers");
+    let records: String = (0..2_000)
+        .map(|number| format!("many 60 IN MX 1 h{number}.d{}.example.\n", number * 7919 % 9973))
+        .collect();
+    setup.write(
+        "zones/huge.zone",
+        &format!("$ORIGIN huge.test.\n@ 60 IN SOA a b 1 2 3 4 5\n@ 60 IN NS a\n{records}"),
+    );
+    let node = setup.start();
+    let begin = std::time::Instant::now();
+    for _ in 0..20 {
+        let mut stream = Stream::connect(node.dns());
+        stream.send(&Message::query("many.huge.test.", 15).bytes());
+        assert_eq!(Response::parse(&stream.message()).unwrap().counts[1], 2_000);
+    }
+    assert!(begin.elapsed().as_secs() < 5, "{:?}", begin.elapsed());
+}
+
 /// Random damage to good messages: an answer that can be parsed, or none, and no crash.
 #[test]
 fn damaged_messages() {
