@@ -15,7 +15,7 @@ const INCLUDE_LIMIT: usize = 10_000;
 
 /// What the files say, and the files.
 pub(crate) struct Gathered {
-    /// All the files' words in one; `None` when something is wrong with their form.
+    /// All the files' words in one, as far as they could be read; `None` when nothing can be said about them.
     pub(crate) spec: Option<Spec>,
     pub(crate) files: Vec<SourceFile>,
     /// Where each file is, by its number in a [`Span`].
@@ -45,10 +45,12 @@ pub(crate) fn gather(source: &dyn FileSource, path: &Path) -> Gathered {
         hash: String::new(),
     };
     let mut digest = Sha256::new();
-    let spec = read_file::<Spec>(source, path, None, &mut gathered, &mut digest);
-    if let Some(mut spec) = spec {
-        let whole = include_all(source, path, &mut spec, &mut gathered, &mut digest);
-        gathered.spec = whole.then_some(spec);
+    if let Some((mut spec, is_clean)) = read_file::<Spec>(source, path, None, &mut gathered, &mut digest) {
+        let is_whole = include_all(source, path, &mut spec, &mut gathered, &mut digest);
+        if !is_clean || !is_whole {
+            spec.distrust();
+        }
+        gathered.spec = Some(spec);
     }
     gathered.hash = digest.finalize().iter().map(|octet| format!("{octet:02x}")).collect();
     gathered
@@ -88,7 +90,10 @@ fn include_all(
             }
             seen.push(path.clone());
             match read_file::<Included>(source, &path, Some(pattern.at), gathered, digest) {
-                Some(part) => join(spec, part, &mut gathered.problems),
+                Some((part, is_clean)) => {
+                    whole &= is_clean;
+                    join(spec, part, &mut gathered.problems);
+                }
                 None => whole = false,
             }
         }
@@ -96,14 +101,15 @@ fn include_all(
     whole
 }
 
-/// Reads one file into its form. `None` when the form is wrong; what is wrong is reported.
+/// Reads one file into its form, and whether all that is wrong lies in parts that are marked. `None` when it cannot be
+/// read; what is wrong is reported.
 fn read_file<T: Value>(
     source: &dyn FileSource,
     path: &Path,
     included_at: Option<Span>,
     gathered: &mut Gathered,
     digest: &mut Sha256,
-) -> Option<T> {
+) -> Option<(T, bool)> {
     let name = path.display().to_string();
     let text = source.read(path).map_err(|error| error.to_string()).and_then(|octets| {
         String::from_utf8(octets)
@@ -133,28 +139,28 @@ fn read_file<T: Value>(
     let before = gathered.problems.len();
     let mut reader = Reader::new(file, &mut gathered.problems);
     let value = parse(text, &mut reader).and_then(|node| T::read(&node, &mut reader));
-    // unknown keys leave a value, but not one to trust
-    let clean = gathered.problems.get(before..).is_some_and(|new| new.is_empty());
-    value.filter(|_| clean)
+    let in_parts = reader.in_parts();
+    Some((value?, gathered.problems.len() == before + in_parts))
 }
 
 /// Adds what an included file says.
 fn join(spec: &mut Spec, part: Included, problems: &mut Vec<Problem>) {
     let Included { at: _, version: _, node, dns, tables, isp, site, geo, service, api, metrics, log, expect } =
         part;
-    spec.isp.extend(isp);
-    spec.site.extend(site);
-    spec.geo.extend(geo);
-    spec.service.extend(service);
-    spec.expect.extend(expect);
+    spec.isp.join(isp);
+    spec.site.join(site);
+    spec.geo.join(geo);
+    spec.service.join(service);
+    spec.expect.join(expect);
 
     let mut twice = |what: &str, first: Span, second: Span| {
         let problem = Problem::error("twice", second, format!("[{what}] is already written elsewhere"));
         problems.push(problem.see(first, "first here").help("keep one of the two"));
     };
-    if let Some(node) = node {
+    if let Some(node) = node.value {
         twice("node", spec.node.at, node.at);
     }
+    spec.node.is_whole &= node.is_whole;
     let mut place = |what: &str, first: Span, second: Span| {
         let free = first == Span::NOWHERE;
         if !free {
@@ -162,31 +168,36 @@ fn join(spec: &mut Spec, part: Included, problems: &mut Vec<Problem>) {
         }
         free
     };
-    if let Some(dns) = dns
-        && place("dns", spec.dns.at, dns.at)
+    if let Some(value) = dns.value
+        && place("dns", spec.dns.at, value.at)
     {
-        spec.dns = dns;
+        spec.dns.value = value;
     }
-    if let Some(tables) = tables
-        && place("tables", spec.tables.at, tables.at)
+    spec.dns.is_whole &= dns.is_whole;
+    if let Some(value) = tables.value
+        && place("tables", spec.tables.at, value.at)
     {
-        spec.tables = tables;
+        spec.tables.value = value;
     }
-    if let Some(log) = log
-        && place("log", spec.log.at, log.at)
+    spec.tables.is_whole &= tables.is_whole;
+    if let Some(value) = log.value
+        && place("log", spec.log.at, value.at)
     {
-        spec.log = log;
+        spec.log.value = value;
     }
-    if let Some(api) = api
-        && place("api", spec.api.as_ref().map_or(Span::NOWHERE, |it| it.at), api.at)
+    spec.log.is_whole &= log.is_whole;
+    if let Some(value) = api.value
+        && place("api", spec.api.as_ref().map_or(Span::NOWHERE, |it| it.at), value.at)
     {
-        spec.api = Some(api);
+        spec.api.value = Some(value);
     }
-    if let Some(metrics) = metrics
-        && place("metrics", spec.metrics.as_ref().map_or(Span::NOWHERE, |it| it.at), metrics.at)
+    spec.api.is_whole &= api.is_whole;
+    if let Some(value) = metrics.value
+        && place("metrics", spec.metrics.as_ref().map_or(Span::NOWHERE, |it| it.at), value.at)
     {
-        spec.metrics = Some(metrics);
+        spec.metrics.value = Some(value);
     }
+    spec.metrics.is_whole &= metrics.is_whole;
 }
 
 /// The absolute or relative place of a written path.

@@ -33,7 +33,7 @@ pub use compile::{Compiled, Service, load_with};
 pub use files::{Disk, FileSource};
 pub use place::{At, Span};
 pub use problem::{Problem, Problems, Severity, SourceFile, Where};
-pub use read::{BitRate, Int, Length, Many, Map, Real, Seconds};
+pub use read::{BitRate, Int, Items, Length, Many, Map, Part, Real, Seconds};
 pub use spec::{ExpectAnswer, ExpectWord, LogFormat, LogLevel, json_schema};
 
 use std::path::Path;

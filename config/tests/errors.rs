@@ -139,6 +139,92 @@ fn cases() -> Vec<Case> {
             service("").replace(r#"[{ site = "a", address = "192.0.2.1" }]"#, "\"peers\""),
             &[("error[bad-value]", "\"peers\"", "need [peers]", "list the members")],
         ),
+        // form and meaning at once; what was left out is blamed on nobody
+        case(
+            "one service's form, another's meaning",
+            service(
+                "colour = \"red\"\n[[service]]\nname = \"two.example.com\"\nttl = 0\nmembers = [{ site = \"nowhere\", address = \"192.0.2.2\" }]",
+            ),
+            &[
+                ("error[unknown-key]", "colour", "unknown key `colour`", ""),
+                ("error[bad-value]", "0\n", "0 is outside 1 to 604800", ""),
+                ("error[unknown-name]", "\"nowhere\"", "there is no site", ""),
+            ],
+        ),
+        case(
+            "a site's form",
+            service("acl = [{ from = \"10.0.0.0/8\", only = \"a\" }]\nminimum = 3")
+                .replace("name = \"x\" }", "nane = \"x\" }"),
+            &[
+                ("error[unknown-key]", "nane", "unknown key `nane`", "did you mean `name`?"),
+                ("error[missing-key]", "{ nane", "key `name` is missing", ""),
+                ("error[bad-value]", "3", "`minimum` is 3", ""),
+            ],
+        ),
+        case(
+            "the form of tables, geography, another service",
+            service(
+                r#"acl = [{ from = "offices", refuse = true }]
+geo = "policy"
+depends_on = ["two.example.com"]
+answers = 300
+[[service]]
+name = "two.example.com"
+nane = 1
+[[service]]
+name = "three.example.com"
+choose = ["acl", "geo", "random"]
+acl = [{ from = "offices", refuse = true }]
+geo = "policy"
+depends_on = ["two.example.com"]
+members = []
+[[geo]]
+name = "policy"
+near = true
+[tables]
+prefix.offices = "10.0.0.0/8""#,
+            ),
+            &[
+                ("error[bad-value]", "300", "300 is outside", ""),
+                ("error[unknown-key]", "nane", "unknown key", ""),
+                ("error[missing-key]", "[[service]]", "key `members` is missing", ""),
+                ("error[unknown-key]", "near", "unknown key", ""),
+                ("error[unknown-key]", "prefix", "unknown key", ""),
+                ("error[empty]", "[]", "has no members", ""),
+            ],
+        ),
+        case(
+            "the form of dns",
+            service("minimum = 3").replace("listen = [", "listens = ["),
+            &[
+                ("error[unknown-key]", "listens", "unknown key", "did you mean `listen`?"),
+                ("error[bad-value]", "3", "`minimum` is 3", ""),
+            ],
+        ),
+        case(
+            "the form of node",
+            service("minimum = 3").replace("name = \"n1\"", "name = 1"),
+            &[
+                ("error[wrong-type]", "1", "expected a string", ""),
+                ("error[bad-value]", "3", "`minimum` is 3", ""),
+            ],
+        ),
+        case(
+            "no node, and more",
+            service("minimum = 3").replace("[node]\nname = \"n1\"\nsite = \"a\"\n", ""),
+            &[
+                ("error[missing-key]", "version = 1", "key `node` is missing", ""),
+                ("error[bad-value]", "3", "`minimum` is 3", ""),
+            ],
+        ),
+        case(
+            "an unknown part may have been any part",
+            service("minimum = 3\ngeo = \"policy\"\n[[geos]]\nname = \"policy\""),
+            &[
+                ("error[unknown-key]", "geos", "unknown key `geos`", "did you mean `geo`?"),
+                ("error[bad-value]", "3", "`minimum` is 3", ""),
+            ],
+        ),
         // node and DNS
         case(
             "node's site",
@@ -605,6 +691,20 @@ fn warnings_do_not_stop_a_config() {
         });
         assert!(found, "{wanted}\n{}", problems.render(false));
     }
+}
+
+#[test]
+fn a_table_that_cannot_be_read_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = service("choose = [\"isp\", \"geo\", \"random\"]")
+        .replace("{ site = \"a\", ", "{ site = \"a\", link = \"x\", ")
+        + "[tables]\nisp = \"none/\"\ngeo = \"broken.mmdb\"\n";
+    std::fs::write(folder.path().join("main.toml"), text).unwrap();
+    std::fs::write(folder.path().join("example.com.zone"), ZONE).unwrap();
+    std::fs::write(folder.path().join("broken.mmdb"), "no database").unwrap();
+    let problems = portolan_config::load(&folder.path().join("main.toml")).unwrap_err();
+    let shown = problems.render(false);
+    assert!(shown.contains("2 errors") && !shown.contains("does nothing"), "{shown}");
 }
 
 #[test]

@@ -107,6 +107,50 @@ members = [
     assert_eq!(compiled.services[0].lanes, [ServiceId(0), ServiceId(1)]);
 }
 
+/// A family that no member has is there for the fallback alone, and goes by all members' health.
+#[test]
+fn a_family_of_the_fallback_alone() {
+    let all =
+        r#"{ site = "a", address = "192.0.2.1" }, { site = "b", address = "192.0.2.2", enabled = false }"#;
+    let mixed = r#"{ site = "a", address = "192.0.2.1" }, { site = "b", address = "2001:db8::2" }"#;
+    let both = r#"{ address = ["192.0.2.99", "2001:db8::99"] }"#;
+    for (members, fallback, wants) in [
+        (all, both, &[RrType::A, RrType::AAAA][..]),
+        (all, r#"{ cname = "elsewhere.example.net." }"#, &[RrType::A, RrType::AAAA]),
+        (all, r#"{ address = "192.0.2.99" }"#, &[RrType::A]),
+        (all, "\"all\"", &[RrType::A]),
+        (mixed, both, &[RrType::A, RrType::AAAA]),
+    ] {
+        let compiled = good(&format!(
+            "{HEAD}[[service]]\nname = \"www.example.com\"\nchoose = [\"persist\", \"acl\", \"random\"]\n\
+             persist = {{ kind = \"table\" }}\nacl = [{{ from = \"10.0.0.0/8\", refuse = true }}]\n\
+             check.tcp = {{ port = 80 }}\nfallback = {fallback}\nmembers = [{members}]\n"
+        ));
+        let types: Vec<RrType> = compiled.lanes.iter().map(|lane| lane.rtype).collect();
+        assert_eq!(types, wants, "{members} {fallback}");
+        let (Some(v4), Some(v6)) = (compiled.lanes.first(), compiled.lanes.get(1)) else { continue };
+        if members == mixed {
+            assert_eq!((v4.members.len(), v6.members.len()), (1, 1));
+            continue;
+        }
+        let keys = |lane: &portolan_config::LaneInfo| {
+            let of = |it: &portolan_config::MemberInfo| {
+                (
+                    it.member,
+                    it.data.clone(),
+                    it.enabled,
+                    it.checks.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                )
+            };
+            lane.members.iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(v4), keys(v6), "the same members with the same checks");
+        let policy = &compiled.policies[1];
+        assert!(policy.persist.is_none() && policy.steps.len() == 1, "{policy:?}");
+        assert_eq!(chosen(&compiled, 1, "10.0.0.1").0, Err(Outcome::Refused));
+    }
+}
+
 #[test]
 fn a_members_key_does_not_depend_on_the_order() {
     let text =
@@ -302,9 +346,10 @@ fn remembered_choices_outlive_a_reload() {
     let larger = text.replace("[node]", "[node]\npersist_entries = 4000000");
     let after = load_with(&files(&larger, &[]), path, Some(&before)).unwrap();
     assert!(!Arc::ptr_eq(table, after.remembered.as_ref().unwrap()));
-    let elsewhere = text.replace("127.0.0.1:53", "127.0.0.2:53");
+    // listeners move while the node runs, a node does not
+    let elsewhere = text.replace("127.0.0.1:53", "127.0.0.2:53").replace("\"n1\"", "\"n2\"");
     let after = load_with(&files(&elsewhere, &[]), path, Some(&before)).unwrap();
-    assert_eq!(after.needs_restart(&before), ["dns.listen"]);
+    assert_eq!(after.needs_restart(&before), ["node"]);
     assert_ne!(after.hash, before.hash);
 }
 

@@ -16,11 +16,12 @@ pub(crate) fn compile(spec: &Spec, problems: &mut Vec<Problem>) -> Vec<Vec<usize
         by_name.entry(&service.name.value).or_default().push(position);
     }
     let mut depends = Vec::with_capacity(spec.service.len());
-    for service in &spec.service {
+    for service in spec.service.iter() {
         let mut on = Vec::new();
         for name in &service.depends_on {
             match by_name.get(&name.value) {
                 Some(positions) => on.extend(positions),
+                None if !spec.service.is_whole() => {}
                 None => {
                     let mut problem = Problem::error(
                         "unknown-name",

@@ -44,6 +44,8 @@ pub(crate) struct Shared<'a, 's> {
     /// `[[geo]]` by name, with its position in `geo` once it is in use.
     named: HashMap<&'s str, (Span, GeoPolicy, Option<usize>)>,
     named_order: Vec<&'s str>,
+    /// Whether no policy was left out.
+    has_all_named: bool,
 }
 
 impl<'a, 's> Shared<'a, 's> {
@@ -57,7 +59,7 @@ impl<'a, 's> Shared<'a, 's> {
     ) -> Self {
         let mut named: HashMap<&str, (Span, GeoPolicy, Option<usize>)> = HashMap::new();
         let mut named_order = Vec::new();
-        for geo in &spec.geo {
+        for geo in spec.geo.iter() {
             let policy = GeoPolicy::named(geo, sites, regions, problems);
             named_order.push(geo.name.value.as_str());
             if let Some((first, ..)) = named.insert(&geo.name.value, (geo.name.at, policy, None)) {
@@ -75,6 +77,7 @@ impl<'a, 's> Shared<'a, 's> {
             geo: Vec::new(),
             named,
             named_order,
+            has_all_named: spec.geo.is_whole(),
         }
     }
 
@@ -87,6 +90,9 @@ impl<'a, 's> Shared<'a, 's> {
             }
             Some(At { value: GeoOf::Named(name), at }) => {
                 let Some((_, policy, position)) = self.named.get_mut(name.as_str()) else {
+                    if !self.has_all_named {
+                        return None;
+                    }
                     let mut problem =
                         Problem::error("unknown-name", *at, format!("there is no [[geo]] policy {name:?}"));
                     problem.help = suggest::remedy(name, self.named_order.iter().copied())
@@ -311,7 +317,8 @@ fn meant(
                 set.insert(CandidateId(id));
             }
         }
-        if !found {
+        // a member at a site that was left out is at no site here
+        if !found && sites.is_whole {
             let message = format!("no member of this service is {:?}", reference.value);
             let mut problem = Problem::error("unknown-name", reference.at, message);
             let names = members.iter().filter_map(|member| member.name);

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use portolan_balance::ServiceId;
 use portolan_balance::persist::Table;
 use portolan_balance::policy::{Fallback, GeoTable, IspTable, Persist, Policy, SiteId, Step};
 use portolan_balance::set::{CandidateId, CandidateSet, MAX_CANDIDATES};
+use portolan_balance::{Scheduler, ServiceId};
 use portolan_dns::catalog::{Lane, ServiceBinding};
 use portolan_dns::name::Name;
 use portolan_dns::rrtype::RrType;
@@ -52,16 +52,21 @@ pub struct MemberInfo {
     pub checks: MemberChecks,
 }
 
+/// A candidate of a lane: its position in the service's members, the member, and what it answers.
+type Chosen<'a, 's> = (usize, &'a Member<'s>, String);
+
 /// What all services share.
 pub(crate) struct World<'a> {
     pub(crate) sites: &'a Sites,
     pub(crate) converter: &'a Converter<'a>,
+    /// `None` where they could not be read.
     pub(crate) isp: Option<&'a IspTables>,
     /// Sets of lists, by value of the ACL dimension.
     pub(crate) acl_sets: &'a [Vec<u32>],
     pub(crate) geo: &'a [Option<Arc<GeoTable>>],
-    /// Whether there is a GeoIP file.
+    /// Whether there is a GeoIP file, and whether it could be read.
     pub(crate) has_geo: bool,
+    pub(crate) is_geo_read: bool,
     /// Where remembered choices go.
     pub(crate) remembered: Option<Arc<Table>>,
 }
@@ -111,33 +116,31 @@ impl<'a> Lanes<'a> {
         };
         let mut ids = Vec::new();
         for &rtype in types {
-            let members: Vec<(usize, &Member<'_>, String, Box<[u8]>)> = draft
-                .members
-                .iter()
-                .take(MAX_CANDIDATES)
-                .enumerate()
-                .filter_map(|(position, member)| {
-                    let (shown, data) = member::rdata(rtype, &service.record.value, member)?;
-                    Some((position, member, shown, data))
-                })
-                .collect();
-            if members.is_empty() {
-                continue;
+            let mut chosen: Vec<Chosen<'_, '_>> = Vec::new();
+            let mut data = Vec::new();
+            for (position, member) in draft.members.iter().take(MAX_CANDIDATES).enumerate() {
+                if let Some((shown, wire)) = member::rdata(rtype, &service.record.value, member) {
+                    chosen.push((position, member, shown));
+                    data.push(wire);
+                }
+            }
+            let has_data = !chosen.is_empty();
+            if !has_data {
+                if !fallback_has(&service.fallback.value, rtype) {
+                    continue;
+                }
+                let all = draft.members.iter().take(MAX_CANDIDATES).enumerate();
+                chosen = all.map(|(position, member)| (position, member, member.address_text())).collect();
             }
             let id = ServiceId(u32::try_from(self.policies.len()).unwrap_or(u32::MAX));
             ids.push(id);
-            let chosen: Vec<(usize, &Member<'_>, &str)> = members
-                .iter()
-                .map(|(position, member, shown, _)| (*position, *member, shown.as_str()))
-                .collect();
             let policy = self.policy(draft, &chosen);
-            self.policies.push(Arc::new(policy));
+            self.policies.push(Arc::new(if has_data { policy } else { health_only(policy) }));
             let info = chosen
                 .iter()
                 .map(|(at, member, _)| self.member_info(draft, *at, member, rtype, problems))
                 .collect();
             self.info.push(LaneInfo { service: position, rtype, members: info });
-            let data = members.into_iter().map(|(.., data)| data).collect();
             self.bind(service, lane(service, rtype, id, data), problems);
         }
         warn_empty_steps(draft, &self.world, problems);
@@ -168,7 +171,7 @@ impl<'a> Lanes<'a> {
         self.bound_at.push(name.at);
     }
 
-    fn policy(&mut self, draft: &Draft<'_>, chosen: &[(usize, &Member<'_>, &str)]) -> Policy {
+    fn policy(&mut self, draft: &Draft<'_>, chosen: &[Chosen<'_, '_>]) -> Policy {
         let service = draft.spec;
         let threshold = service.load.threshold.map(|it| it.0 as f32);
         let candidates: Vec<_> =
@@ -212,12 +215,7 @@ impl<'a> Lanes<'a> {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "all the others are schedulers")]
     /// A step, unless it has nothing to go by: then it would only lengthen ECS scopes (T2).
-    fn step(
-        &mut self,
-        step: StepWord,
-        draft: &Draft<'_>,
-        chosen: &[(usize, &Member<'_>, &str)],
-    ) -> Option<Step> {
+    fn step(&mut self, step: StepWord, draft: &Draft<'_>, chosen: &[Chosen<'_, '_>]) -> Option<Step> {
         match step {
             StepWord::Persist => Some(Step::Persist),
             StepWord::Proximity => Some(Step::Proximity),
@@ -279,10 +277,13 @@ impl<'a> Lanes<'a> {
         let same =
             |other: &&crate::place::At<IpAddr>| address.is_none_or(|mine| mine.is_ipv4() == other.is_ipv4());
         let target = || member.written.target.as_ref().map(|target| target.to_string());
-        let answered = address.filter(|_| matches!(rtype, RrType::A | RrType::AAAA)).map(|it| it.to_string());
+        let answered = || match rtype {
+            RrType::A | RrType::AAAA => address.map_or_else(|| member.address_text(), |it| it.to_string()),
+            _ => target().unwrap_or_default(),
+        };
         MemberInfo {
             member: position,
-            data: answered.or_else(target).unwrap_or_default(),
+            data: answered(),
             link: member.link,
             capacity_bps: member
                 .link
@@ -293,6 +294,24 @@ impl<'a> Lanes<'a> {
             checks,
         }
     }
+}
+
+/// Whether the fallback has data of a type that no member has.
+fn fallback_has(fallback: &spec::Fallback, rtype: RrType) -> bool {
+    match fallback {
+        spec::Fallback::Word(_) => false,
+        spec::Fallback::Address(addresses) => {
+            addresses.iter().any(|address| address.is_ipv4() == (rtype == RrType::A))
+        }
+        spec::Fallback::Cname(_) => true,
+    }
+}
+
+/// The policy of a lane without data, which only tells whether the fallback answers: by the members' health and the
+/// rules that refuse or confine a client. Nothing is chosen that anybody would see or remember.
+fn health_only(mut policy: Policy) -> Policy {
+    policy.steps.retain(|step| matches!(step, Step::Acl(_)));
+    Policy { scheduler: Scheduler::Priority, persist: None, answers: 1, ..policy }.with_consulted()
 }
 
 trait WithConsulted {
@@ -307,7 +326,7 @@ impl WithConsulted for Policy {
 }
 
 /// A set of members as the candidates they are in a lane.
-fn in_lane(members: &CandidateSet, chosen: &[(usize, &Member<'_>, &str)]) -> CandidateSet {
+fn in_lane(members: &CandidateSet, chosen: &[Chosen<'_, '_>]) -> CandidateSet {
     let is_in = |position: usize| u8::try_from(position).is_ok_and(|id| members.contains(CandidateId(id)));
     (0..=u8::MAX)
         .zip(chosen)
@@ -366,7 +385,8 @@ fn warn_empty_steps(draft: &Draft<'_>, world: &World<'_>, problems: &mut Vec<Pro
             StepWord::Acl if service.acl.is_empty() => {
                 ("there are no rules", "add acl = [{ from = …, only = … }]")
             }
-            StepWord::Isp if world.isp.is_none_or(|isp| isp.operators.is_empty()) => {
+            // tables that could not be read have errors of their own
+            StepWord::Isp if world.isp.is_some_and(|isp| isp.operators.is_empty()) => {
                 ("there are no ISP tables", "add [tables] isp = \"isp-tables/\"")
             }
             StepWord::Isp if !draft.members.iter().any(|member| member.link.is_some()) => {
@@ -378,7 +398,10 @@ fn warn_empty_steps(draft: &Draft<'_>, world: &World<'_>, problems: &mut Vec<Pro
             StepWord::Geo if !world.has_geo => {
                 ("there is no GeoIP file, so that every place is unknown", "add [tables] geo = \"FILE.mmdb\"")
             }
-            StepWord::Geo if draft.geo.is_some_and(|at| world.geo.get(at).is_none_or(Option::is_none)) => {
+            StepWord::Geo
+                if world.is_geo_read
+                    && draft.geo.is_some_and(|at| world.geo.get(at).is_none_or(Option::is_none)) =>
+            {
                 ("no site has a location", "add location = { lat = …, lon = … } to the sites")
             }
             _ => continue,

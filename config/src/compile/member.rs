@@ -115,6 +115,11 @@ impl<'s> Member<'s> {
         }
     }
 
+    /// Its address, the IPv4 one where it has both.
+    pub(crate) fn address_text(&self) -> String {
+        self.v4.or(self.v6).map(|address| address.to_string()).unwrap_or_default()
+    }
+
     /// Whether a reference means this member.
     pub(crate) fn is_meant(&self, reference: &str) -> bool {
         self.name == Some(reference)

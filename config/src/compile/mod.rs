@@ -134,20 +134,9 @@ impl Compiled {
 
     /// What differs from `before` and takes effect only after a restart.
     pub fn needs_restart(&self, before: &Self) -> Vec<&'static str> {
-        let mut keys = Vec::new();
-        if self.node != before.node {
-            keys.push("node");
-        }
-        if self.dns.listen != before.dns.listen {
-            keys.push("dns.listen");
-        }
-        if self.api != before.api {
-            keys.push("api");
-        }
-        if self.metrics != before.metrics {
-            keys.push("metrics");
-        }
-        keys
+        let node = (self.node != before.node).then_some("node");
+        let format = (self.log_format != before.log_format).then_some("log.format");
+        node.into_iter().chain(format).collect()
     }
 }
 
@@ -163,7 +152,18 @@ pub fn load_with(
 ) -> Result<Compiled, Problems> {
     let Gathered { spec, files: texts, paths, mut problems, hash } = gather(files, path);
     let texts: Arc<[SourceFile]> = texts.into();
-    let compiled = spec.and_then(|spec| compile(&spec, files, &paths, hash, previous, &mut problems));
+    let compiled = spec.and_then(|spec| {
+        let of_form = problems.len();
+        let compiled = compile(&spec, files, &paths, hash, previous, &mut problems);
+        if !spec.is_whole() {
+            // what is odd may be so only because of what was left out
+            let mut number = 0..;
+            problems.retain(|problem| {
+                number.next().is_some_and(|number| number < of_form) || problem.severity == Severity::Error
+            });
+        }
+        compiled
+    });
     let has_errors = problems.iter().any(|problem| problem.severity == Severity::Error);
     let problems = Problems::new(texts, problems);
     match compiled {
@@ -192,7 +192,9 @@ fn compile(
     // files
     let read = tables::read(spec, paths, previous.map(|it| &*it.isp), problems);
     let zones = zones::read(spec, files, paths, problems);
-    if let Some(isp) = &read.isp {
+    if let Some(isp) = &read.isp
+        && spec.isp.is_whole()
+    {
         check_operators(&sites, isp, problems);
     }
 
@@ -221,6 +223,7 @@ fn compile(
         acl_sets: &lists_of.sets,
         geo: &geo.tables,
         has_geo: spec.tables.geo.is_some(),
+        is_geo_read: spec.tables.geo.is_none() || read.geo.is_some(),
         remembered: remembered.clone(),
     };
     let mut lanes = Lanes::new(world);
@@ -247,7 +250,9 @@ fn compile(
     lists.warn_unused(problems);
     regions.warn_unused(problems);
 
-    let catalog = catalog(zones?, bindings, &bound_at, problems)?;
+    // without all zones, services would seem to lie in none
+    let zones = zones.filter(|_| spec.dns.is_whole)?;
+    let catalog = catalog(zones, bindings, &bound_at, problems)?;
     Some(Compiled {
         node,
         dns,
@@ -273,9 +278,9 @@ fn compile(
 }
 
 fn label(member: &member::Member<'_>) -> String {
-    let address = member.v4.or(member.v6).map(|address| address.to_string());
     let target = || member.written.target.as_ref().map(|target| target.to_string());
-    member.label(&address.or_else(target).unwrap_or_default())
+    let answered = Some(member.address_text()).filter(|text| !text.is_empty()).or_else(target);
+    member.label(&answered.unwrap_or_default())
 }
 
 fn catalog(

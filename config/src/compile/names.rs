@@ -55,6 +55,8 @@ pub(crate) struct Sites {
     pub(crate) list: Vec<Site>,
     /// Where each site is written.
     pub(crate) at: Vec<Span>,
+    /// Whether no site was left out.
+    pub(crate) is_whole: bool,
     /// The links' operators, where they are written.
     pub(crate) operators_at: Vec<At<String>>,
     by_name: HashMap<String, SiteId>,
@@ -66,6 +68,7 @@ impl Sites {
         let mut sites = Self {
             list: Vec::new(),
             at: Vec::new(),
+            is_whole: spec.site.is_whole(),
             operators_at: Vec::new(),
             by_name: HashMap::new(),
             used: BTreeSet::new(),
@@ -152,7 +155,7 @@ impl Sites {
     /// The site of a name; an unknown one is reported.
     pub(crate) fn find(&mut self, name: &At<String>, problems: &mut Vec<Problem>) -> Option<SiteId> {
         let id = self.get(&name.value);
-        if id.is_none() {
+        if id.is_none() && self.is_whole {
             let mut problem =
                 Problem::error("unknown-name", name.at, format!("there is no site {:?}", name.value));
             problem.help = suggest::remedy(&name.value, self.list.iter().map(|site| site.name.as_str()))
@@ -224,11 +227,14 @@ pub(crate) struct Lists<'s> {
     named: HashMap<&'s str, (Span, Vec<IpNet>)>,
     order: Vec<&'s str>,
     used: BTreeSet<&'s str>,
+    /// Whether no list was left out.
+    is_whole: bool,
 }
 
 impl<'s> Lists<'s> {
     pub(crate) fn compile(spec: &'s Spec, problems: &mut Vec<Problem>) -> Self {
-        let mut lists = Self { named: HashMap::new(), order: Vec::new(), used: BTreeSet::new() };
+        let is_whole = spec.tables.is_whole;
+        let mut lists = Self { named: HashMap::new(), order: Vec::new(), used: BTreeSet::new(), is_whole };
         for (name, prefixes) in spec.tables.prefixes.iter() {
             if name.is_empty() || name.contains(['.', ':', '/']) {
                 let message = format!("the list name {:?} could be taken for a prefix", name.value);
@@ -255,6 +261,7 @@ impl<'s> Lists<'s> {
                         self.used.insert(key);
                         nets.extend(prefixes);
                     }
+                    None if !self.is_whole => {}
                     None => {
                         let message = format!("there is no list {name:?} in [tables.prefixes]");
                         let mut problem = Problem::error("unknown-name", item.at, message);

@@ -96,8 +96,10 @@ pub(crate) fn node(
     paths: &[PathBuf],
     problems: &mut Vec<Problem>,
 ) -> Node {
-    let spec::Node { at: _, name, site, state, persist_entries: _, threads } = &spec.node;
-    super::names::good_name("node", name, problems);
+    let spec::Node { at: _, name, site, state, persist_entries: _, threads } = &*spec.node;
+    if spec.node.is_whole {
+        super::names::good_name("node", name, problems);
+    }
     let state = state.as_ref().map(|folder| {
         let path = resolve(paths, folder);
         if files.is_file(&path) {
@@ -111,7 +113,10 @@ pub(crate) fn node(
     });
     Node {
         name: name.value.clone(),
-        site: sites.find(site, problems).unwrap_or(SiteId(0)),
+        site: Some(site)
+            .filter(|_| spec.node.is_whole)
+            .and_then(|site| sites.find(site, problems))
+            .unwrap_or(SiteId(0)),
         state,
         threads: threads.map(|threads| threads.get::<u16>().into()),
     }
@@ -125,7 +130,7 @@ pub(crate) fn dns(
     problems: &mut Vec<Problem>,
 ) -> Dns {
     let spec::Dns { at: _, listen, zones: _, ecs, cookies, nsid, version, id, udp_size, tcp, rrl } =
-        &spec.dns;
+        &*spec.dns;
     distinct(listen, problems);
     let mut text = |text: &Option<At<String>>| {
         let text = text.as_ref()?;
@@ -267,7 +272,7 @@ pub(crate) fn api(
 }
 
 pub(crate) fn metrics(spec: &Spec, problems: &mut Vec<Problem>) -> Vec<SocketAddr> {
-    let Some(metrics) = &spec.metrics else { return Vec::new() };
+    let Some(metrics) = &*spec.metrics else { return Vec::new() };
     crate::read::not_empty(&metrics.listen.0, metrics.listen.at, "`listen`", problems);
     distinct(&metrics.listen.0, problems);
     metrics.listen.iter().map(|socket| socket.value).collect()

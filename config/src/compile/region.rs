@@ -156,11 +156,14 @@ pub(crate) struct Regions<'s> {
     named: HashMap<&'s str, (Span, Vec<Region>)>,
     order: Vec<&'s str>,
     used: BTreeSet<&'s str>,
+    /// Whether no list was left out.
+    is_whole: bool,
 }
 
 impl<'s> Regions<'s> {
     pub(crate) fn compile(spec: &'s Spec, problems: &mut Vec<Problem>) -> Self {
-        let mut regions = Self { named: HashMap::new(), order: Vec::new(), used: BTreeSet::new() };
+        let is_whole = spec.tables.is_whole;
+        let mut regions = Self { named: HashMap::new(), order: Vec::new(), used: BTreeSet::new(), is_whole };
         for (name, list) in spec.tables.regions.iter() {
             if name.is_empty() || name.contains('/') || Region::parse(name).is_ok() {
                 let message = format!("the list name {:?} could be taken for a region", name.value);
@@ -193,6 +196,7 @@ impl<'s> Regions<'s> {
         }
         match Region::parse(text) {
             Ok(region) => vec![region],
+            Err(_) if !self.is_whole => Vec::new(),
             Err((message, help)) => {
                 let near = suggest::nearest(text, self.order.iter().copied());
                 let help = near.map(|near| format!("did you mean {near:?}?")).or(help);

@@ -33,7 +33,7 @@ pub(crate) fn read(
     let geo = geo.and_then(|mmdb| tables::load_geo(&mmdb).map_err(&mut fail).ok()).map(Arc::new);
 
     let mut sources = Vec::new();
-    let mut whole = spec.tables.asn.is_none() || asn.is_some();
+    let mut whole = spec.tables.is_whole && (spec.tables.asn.is_none() || asn.is_some());
     if let Some(folder) = &spec.tables.isp {
         match tables::isp_dir(&resolve(paths, folder)) {
             Ok(found) => sources.extend(found),
@@ -43,7 +43,7 @@ pub(crate) fn read(
             }
         }
     }
-    for isp in &spec.isp {
+    for isp in spec.isp.iter() {
         sources.push(source(isp, paths));
     }
     let mut isp = None;
@@ -53,8 +53,8 @@ pub(crate) fn read(
             Err(failed) => failed.into_iter().for_each(&mut fail),
         }
     }
-    for table in &spec.isp {
-        check(table, asn.is_some(), problems);
+    for table in spec.isp.iter() {
+        check(table, spec.tables.asn.is_some() || !spec.tables.is_whole, problems);
     }
     Read { isp, geo }
 }

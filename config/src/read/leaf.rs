@@ -30,6 +30,9 @@ impl Value for String {
     fn read(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         text(node, "a string", reader).map(str::to_owned)
     }
+    fn stand_in() -> Option<Self> {
+        Some(Self::new())
+    }
     fn schema() -> Json {
         json!({ "type": "string" })
     }

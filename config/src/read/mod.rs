@@ -11,10 +11,12 @@
 
 mod leaf;
 mod list;
+mod part;
 mod table;
 
 pub use leaf::{BitRate, Int, Length, Real, Seconds};
 pub use list::{Many, Map};
+pub use part::{Items, Part};
 
 pub(crate) use leaf::{text, unknown_word, words};
 pub(crate) use list::not_empty;
@@ -40,6 +42,11 @@ pub(crate) trait Value: Sized {
         None
     }
 
+    /// What takes its place when it is missing or wrong, so that the rest can be checked; the problem was reported.
+    fn stand_in() -> Option<Self> {
+        None
+    }
+
     /// Its JSON schema.
     fn schema() -> Json;
 
@@ -51,11 +58,13 @@ pub(crate) trait Value: Sized {
 pub(crate) struct Reader<'p> {
     file: u32,
     problems: &'p mut Vec<Problem>,
+    /// Problems that were reported of parts.
+    in_parts: usize,
 }
 
 impl<'p> Reader<'p> {
     pub(crate) fn new(file: u32, problems: &'p mut Vec<Problem>) -> Self {
-        Self { file, problems }
+        Self { file, problems, in_parts: 0 }
     }
 
     /// The place of a piece of the file.
@@ -66,6 +75,21 @@ impl<'p> Reader<'p> {
 
     pub(crate) fn span(&self, node: &Node<'_>) -> Span {
         self.at(node.span())
+    }
+
+    /// Reads a part of the config; `None` when anything is wrong with its form, be it an unknown key: what a part says
+    /// that is not understood whole is not to be trusted.
+    fn part<T: Value>(&mut self, node: &Node<'_>) -> Option<T> {
+        let before = self.problems.len();
+        let value = T::read(node, self);
+        let new = self.problems.len() - before;
+        self.in_parts += new;
+        value.filter(|_| new == 0)
+    }
+
+    /// Problems that were reported of parts, which are marked.
+    pub(crate) fn in_parts(&self) -> usize {
+        self.in_parts
     }
 
     /// Reports a problem; `None` so that a reader can end with it.
@@ -105,6 +129,10 @@ impl<T: Value> Value for At<T> {
     fn read(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         let at = reader.span(node);
         T::read(node, reader).map(|value| Self { value, at })
+    }
+
+    fn stand_in() -> Option<Self> {
+        T::stand_in().map(Self::from)
     }
 
     fn schema() -> Json {

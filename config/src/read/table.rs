@@ -45,6 +45,7 @@ impl<'n, 'i> Table<'n, 'i> {
         if value.is_none() {
             let problem = Problem::error("missing-key", self.at, format!("key `{key}` is missing here"));
             reader.problems.push(problem.help(format!("add `{key} = …`")));
+            return T::stand_in();
         }
         value
     }
@@ -92,6 +93,14 @@ macro_rules! table {
                 Some(Self {
                     at: $crate::place::Span::NOWHERE,
                     $( $field: $crate::read::table!(@default $type $(, $default)?)?, )*
+                })
+            }
+
+            fn stand_in() -> Option<Self> {
+                Some(Self {
+                    at: $crate::place::Span::NOWHERE,
+                    $( $field: $crate::read::table!(@default $type $(, $default)?)
+                        .or_else(<$type as $crate::read::Value>::stand_in)?, )*
                 })
             }
 

@@ -23,7 +23,7 @@ pub use service::{
 pub use tables::{Isp, LayerWord, Link, Location, Site, Tables};
 
 use crate::place::At;
-use crate::read::{Int, Value, table};
+use crate::read::{Int, Items, Part, Value, table};
 
 table! {
     /// A whole config.
@@ -33,27 +33,27 @@ table! {
         /// Files read as if they stood here: paths or globs.
         include: Vec<At<String>>,
         /// This node.
-        node: Node,
+        node: Part<Node>,
         /// The DNS server.
-        dns: Dns,
+        dns: Part<Dns>,
         /// Tables about clients.
-        tables: Tables,
+        tables: Part<Tables>,
         /// ISP tables in detail.
-        isp: Vec<Isp>,
+        isp: Items<Isp>,
         /// Sites.
-        site: Vec<Site>,
+        site: Items<Site>,
         /// Named geography policies.
-        geo: Vec<Geo>,
+        geo: Items<Geo>,
         /// Services: the names that are answered by choice.
-        service: Vec<Service>,
+        service: Items<Service>,
         /// The control API.
-        api: Option<Api>,
+        api: Part<Option<Api>>,
         /// A listener for metrics only.
-        metrics: Option<Metrics>,
+        metrics: Part<Option<Metrics>>,
         /// Logs.
-        log: Log,
+        log: Part<Log>,
         /// The operator's own tests.
-        expect: Vec<Expect>,
+        expect: Items<Expect>,
     }
 }
 
@@ -63,27 +63,87 @@ table! {
         /// Version of this form: 1.
         version: Option<At<Int<1, 1>>>,
         /// This node.
-        node: Option<Node>,
+        node: Part<Option<Node>>,
         /// The DNS server.
-        dns: Option<Dns>,
+        dns: Part<Option<Dns>>,
         /// Tables about clients.
-        tables: Option<Tables>,
+        tables: Part<Option<Tables>>,
         /// ISP tables in detail.
-        isp: Vec<Isp>,
+        isp: Items<Isp>,
         /// Sites.
-        site: Vec<Site>,
+        site: Items<Site>,
         /// Named geography policies.
-        geo: Vec<Geo>,
+        geo: Items<Geo>,
         /// Services.
-        service: Vec<Service>,
+        service: Items<Service>,
         /// The control API.
-        api: Option<Api>,
+        api: Part<Option<Api>>,
         /// A listener for metrics only.
-        metrics: Option<Metrics>,
+        metrics: Part<Option<Metrics>>,
         /// Logs.
-        log: Option<Log>,
+        log: Part<Option<Log>>,
         /// The operator's own tests.
-        expect: Vec<Expect>,
+        expect: Items<Expect>,
+    }
+}
+
+impl Spec {
+    /// Whether every part is all that was written.
+    pub(crate) fn is_whole(&self) -> bool {
+        let Self {
+            at: _,
+            version: _,
+            include: _,
+            node,
+            dns,
+            tables,
+            isp,
+            site,
+            geo,
+            service,
+            api,
+            metrics,
+            log,
+            expect,
+        } = self;
+        let tables =
+            [node.is_whole, dns.is_whole, tables.is_whole, api.is_whole, metrics.is_whole, log.is_whole];
+        let lists = [isp.is_whole(), site.is_whole(), geo.is_whole(), service.is_whole(), expect.is_whole()];
+        tables.iter().chain(&lists).all(|is_whole| *is_whole)
+    }
+
+    /// Says that anything may have been left out.
+    pub(crate) fn distrust(&mut self) {
+        let Self {
+            at: _,
+            version: _,
+            include: _,
+            node,
+            dns,
+            tables,
+            isp,
+            site,
+            geo,
+            service,
+            api,
+            metrics,
+            log,
+            expect,
+        } = self;
+        let tables = [
+            &mut node.is_whole,
+            &mut dns.is_whole,
+            &mut tables.is_whole,
+            &mut api.is_whole,
+            &mut metrics.is_whole,
+            &mut log.is_whole,
+        ];
+        tables.into_iter().for_each(|is_whole| *is_whole = false);
+        isp.distrust();
+        site.distrust();
+        geo.distrust();
+        service.distrust();
+        expect.distrust();
     }
 }
 
