@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build install test lint bench bench-instructions isp-tables install-tools
+.PHONY: help demo build install test lint bench bench-instructions fuzz isp-tables install-tools
 
 # more arguments for the program behind a target: make isp-tables ARGS=--check
 ARGS ?=

@@ -5,9 +5,9 @@ use crate::fold::{Row, fold};
 use crate::persist;
 use crate::policy::Persist;
 use crate::schedule;
-use crate::set::{CandidateId, CandidateSet};
+use crate::set::CandidateId;
 use crate::trace::{Event, Trace};
-use crate::view::View;
+use crate::view::{Service, View};
 
 /// What a decision came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,16 +37,21 @@ pub struct Decision {
     pub is_fallback: bool,
 }
 
-/// Decides `ask` by `view`. The picks are left in `row`, a scratch that is used again and again.
+/// Decides `ask` by `view`: [`fold`], then [`pick`]. The picks are left in `row`, a scratch that is used again and
+/// again.
 ///
 /// An unknown service decides to [`Outcome::ServFail`].
 pub fn decide(view: &View, ask: &Ask<'_>, dice: Dice, row: &mut Row, trace: &mut impl Trace) -> Decision {
     let Some(service) = view.service(ask.service) else {
         return Decision { outcome: Outcome::ServFail, ttl_s: 0, scope: 0, is_fallback: false };
     };
-    let policy = &*service.policy;
     fold(view, ask.service, ask.leaf, row, trace);
+    pick(service, ask, dice, row, trace)
+}
 
+/// Chooses from what [`fold`] left in `row`: a remembered choice, or the last step's.
+pub fn pick(service: &Service, ask: &Ask<'_>, dice: Dice, row: &mut Row, trace: &mut impl Trace) -> Decision {
+    let policy = &*service.policy;
     let mut scope = row.scope;
     if let Some(outcome) = row.ended {
         return end(policy.ttl_s, scope, ask, outcome, row.is_fallback);
@@ -88,10 +93,4 @@ pub fn remember(view: &View, ask: &Ask<'_>, row: &Row) {
             ask.now_s.saturating_add(*ttl_s),
         );
     }
-}
-
-/// The candidates of a decision as a set.
-#[must_use]
-pub fn picked_set(row: &Row) -> CandidateSet {
-    row.picks.iter().copied().collect()
 }

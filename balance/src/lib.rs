@@ -30,7 +30,7 @@ pub mod trace;
 pub mod view;
 
 pub use ask::{Ask, Client, Dice};
-pub use decide::{Decision, Outcome, decide};
+pub use decide::{Decision, Outcome, decide, pick};
 pub use facts::{Fact, Forced, Load, State, Why};
 pub use fold::{Row, fold};
 pub use policy::{Candidate, Fallback, Policy, Step};

@@ -1,6 +1,6 @@
 //! Instruction counts of what every query does, under callgrind (`make bench-instructions`).
 //!
-//! A call stands for 64 clients. `decide` is `fold` and `pick`, so `pick` is their difference.
+//! A call stands for 64 clients. `decide` is `fold` and `pick`, with the lookup before them.
 #![allow(missing_docs, unused_qualifications, reason = "the macros make such items")]
 
 mod fixture;
@@ -11,7 +11,7 @@ use fixture::Fixture;
 use fixture::answers::Answers;
 use gungraun::prelude::*;
 use portolan_balance::nets::Leaf;
-use portolan_balance::{Silent, decide, fold};
+use portolan_balance::{Ask, Row, Silent, decide, fold, pick};
 
 /// Clients asked for in one measured call: their sum is steadier than a single one.
 const CLIENTS: usize = 64;
@@ -48,6 +48,27 @@ fn folds((mut fixture, leaves): (Fixture, Vec<Leaf>)) -> (Fixture, Vec<Leaf>) {
     (fixture, leaves)
 }
 
+fn with_rows() -> (Fixture, Vec<Row>) {
+    let (fixture, leaves) = with_leaves();
+    let mut rows = vec![Row::default(); CLIENTS];
+    for ((&(service, ..), &leaf), row) in fixture.clients.iter().zip(&leaves).zip(&mut rows) {
+        fold(&fixture.view, service, leaf, row, &mut Silent);
+    }
+    (fixture, rows)
+}
+
+#[library_benchmark]
+#[bench::of_64(with_rows())]
+fn picks((fixture, mut rows): (Fixture, Vec<Row>)) -> (Fixture, Vec<Row>) {
+    for (&(id, client, dice), row) in fixture.clients.iter().zip(&mut rows) {
+        let Some(service) = fixture.view.service(id) else { continue };
+        let leaf = Leaf { scope: [0, 16, 16, 0], ..Leaf::default() };
+        let ask = Ask { service: id, client, leaf, destination: None, payload: &[], now_s: 0 };
+        black_box(pick(service, &ask, dice, row, &mut Silent));
+    }
+    (fixture, rows)
+}
+
 #[library_benchmark]
 #[bench::of_64(fixture())]
 fn decides(mut fixture: Fixture) -> Fixture {
@@ -75,5 +96,5 @@ fn responds(mut answers: Answers) -> Answers {
     answers
 }
 
-library_benchmark_group!(name = hot, benchmarks = [lookup, folds, decides, responds]);
+library_benchmark_group!(name = hot, benchmarks = [lookup, folds, picks, decides, responds]);
 main!(library_benchmark_groups = hot);
