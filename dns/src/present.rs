@@ -19,9 +19,9 @@ pub struct Asked<'a> {
     pub client: IpAddr,
     /// The client subnet the resolver sends along.
     pub ecs: Option<(IpAddr, u8)>,
-    /// Random bits of each decision.
+    /// Random bits of the first decision; those of others follow from them.
     pub entropy: u64,
-    /// The turn of each decision; `None` is the turn its service is at.
+    /// The turn of each service's first decision; `None` is the turn it is at.
     pub turn: Option<u64>,
     /// Monotonic seconds, for persistence.
     pub now: Now,
@@ -32,7 +32,8 @@ pub struct Asked<'a> {
 pub struct Explanation {
     /// The reply as it would be sent over a stream; `None` where there is none.
     pub wire: Option<Vec<u8>>,
-    /// Each decision, in order; more than one where an alias leads to another service.
+    /// Each decision, in order; more than one where an alias leads to another
+    /// service, or where addresses of an answer's targets are chosen, too.
     pub decisions: Vec<Explained>,
 }
 

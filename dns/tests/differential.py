@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Asks Knot, NSD and BIND about random zones and writes their replies, one JSON object a line, for differential.rs.
+"""Asks Knot, NSD, BIND and PowerDNS about random zones and writes their replies, one JSON object a line, for
+differential.rs.
 
-usage: differential.py ZONES SEED OUTPUT      (knotd, nsd and named must be installed; all traffic is on 127.0.0.1)
+usage: differential.py ZONES SEED OUTPUT
+knotd, nsd, named and pdns_server (with its bind backend) must be installed; all traffic is on 127.0.0.1.
 """
 import json, os, random, shutil, socket, struct, subprocess, sys, tempfile, time
 
@@ -83,7 +85,7 @@ def free_port():
 
 
 def start(folder, zones):
-    ports = {name: free_port() for name in ("knot", "nsd", "bind")}
+    ports = {name: free_port() for name in ("knot", "nsd", "bind", "pdns")}
     def put(name, text):
         with open(os.path.join(folder, name), "w") as f:
             f.write(text)
@@ -97,12 +99,16 @@ def start(folder, zones):
         + "".join(f"zone:\n  name: {o}\n  zonefile: {f}\n" for o, f in files.items()))
     put("named.conf", f"options {{ directory \"{folder}\"; listen-on port {ports['bind']} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; recursion no; pid-file \"{folder}/named.pid\"; session-keyfile \"{folder}/sk\"; check-names primary ignore; check-integrity no; check-sibling no; check-mx ignore; check-mx-cname ignore; check-srv-cname ignore; minimal-responses no; empty-zones-enable no; }};\ncontrols {{ }};\n"
         + "".join(f"zone \"{o}\" {{ type slave; masters {{ 127.0.0.1 port 1; }}; masterfile-format text; file \"{f}\"; }};\n" for o, f in files.items()))
+    put("pdns.zones", "".join(f"zone \"{o}\" {{ type master; file \"{f}\"; }};\n" for o, f in files.items()))
+    put("pdns.conf", f"launch=bind\nbind-config={folder}/pdns.zones\nlocal-address=127.0.0.1\nlocal-port={ports['pdns']}\nsocket-dir={folder}\nconfig-dir={folder}\n"
+        "expand-alias=no\ndname-processing=yes\ncache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0\nzone-cache-refresh-interval=0\nreceiver-threads=1\ndistributor-threads=1\nloglevel=3\nsecurity-poll-suffix=\n")
     os.mkdir(f"{folder}/k")
     quiet = {"stdout": open(f"{folder}/out", "w"), "stderr": subprocess.STDOUT}
     servers = [
         subprocess.Popen(["knotd", "-c", f"{folder}/knot.conf"], **quiet),
         subprocess.Popen(["nsd", "-d", "-c", f"{folder}/nsd.conf"], **quiet),
         subprocess.Popen(["named", "-f", "-c", f"{folder}/named.conf"], **quiet),
+        subprocess.Popen(["pdns_server", f"--config-dir={folder}", "--daemon=no", "--guardian=no"], **quiet),
     ]
     return ports, servers
 

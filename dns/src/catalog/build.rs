@@ -1,6 +1,7 @@
 //! Builds the catalog: trees of the zones, services bound into them, sections encoded.
 
 use super::encode::{Encoder, target};
+use super::targets::{self, Wanted, Whose};
 use super::tree::{Spot, Tree};
 use super::{
     At, Catalog, Entry, Lane, LaneData, MemberData, NONE, Node, Pool, Problem, Section, ServiceBinding,
@@ -179,20 +180,24 @@ struct Output {
     zones: Vec<Zone>,
     entries: Vec<Entry>,
     lanes: Vec<LaneData>,
+    wanted: Vec<Wanted>,
     pool: Pool,
 }
 
 impl Output {
     fn finish(mut self) -> Catalog {
         self.pool.shrink();
-        Catalog {
+        let mut catalog = Catalog {
             table: Table::new(self.names.iter().map(Vec::as_slice)),
             nodes: self.nodes,
             zones: self.zones,
             entries: self.entries,
             lanes: self.lanes,
+            targets: Vec::new(),
             pool: self.pool,
-        }
+        };
+        targets::settle(&mut catalog, self.wanted);
+        catalog
     }
 }
 
@@ -301,9 +306,7 @@ impl<'z> Builder<'_, 'z> {
         for rtype in types {
             // at a delegation only DS is the parent's own (RFC 4035 2.4)
             let is_answered = !spot.is_cut() || rtype == RrType::DS;
-            let is_shadowed =
-                lanes.is_some_and(|(_, service)| service.lanes.iter().any(|lane| lane.rtype == rtype));
-            if !is_answered || is_shadowed {
+            if !is_answered || is_shadowed(self.services, spot, rtype) {
                 continue;
             }
             let id = self.out.entries.len() as u32;
@@ -330,12 +333,23 @@ impl<'z> Builder<'_, 'z> {
     fn entry(&mut self, zone: usize, tree: &Tree<'z>, spot: &Spot<'z>, rtype: RrType) -> bool {
         let Some(set) = spot.set(rtype) else { return false };
         let mut encoder = Encoder::of(&mut self.out.pool, &spot.name);
-        for record in &set.records {
-            encoder.answer(rtype, record.ttl, &record.rdata);
-        }
+        let starts: Vec<usize> =
+            set.records.iter().map(|record| encoder.answer(rtype, record.ttl, &record.rdata)).collect();
         let targets = targets(spot, set);
-        add_addresses(&mut encoder, tree, &targets, rtype == RrType::NS, false);
+        add_addresses(&mut encoder, tree, self.services, &targets, rtype == RrType::NS, false);
         let section = encoder.finish();
+        // E10: an answer to NS is the same for everybody
+        if rtype != RrType::NS && !targets.is_empty() && !self.services.is_empty() {
+            let names = set.records.iter().zip(starts).map(|(record, start)| {
+                let name = target(rtype, &record.rdata, &spot.name)?;
+                let at = start + targets::offset(rtype, &record.rdata);
+                Some((u16::try_from(at).ok()?, name))
+            });
+            let mut seen = HashSet::new();
+            let names = names.filter(|it| it.as_ref().is_some_and(|(_, name)| seen.insert(name.clone())));
+            let wanted = Wanted { whose: Whose::Entry(self.out.entries.len()), names: names.collect() };
+            self.out.wanted.push(wanted);
+        }
         self.store(zone, spot, rtype, section)
     }
 
@@ -348,8 +362,8 @@ impl<'z> Builder<'_, 'z> {
         }
         let (inside, outside): (Vec<Name>, Vec<Name>) =
             targets(spot, set).into_iter().partition(|target| target.is_under(&spot.name));
-        add_addresses(&mut encoder, tree, &inside, true, true);
-        add_addresses(&mut encoder, tree, &outside, true, false);
+        add_addresses(&mut encoder, tree, self.services, &inside, true, true);
+        add_addresses(&mut encoder, tree, self.services, &outside, true, false);
         let id = self.out.entries.len() as u32;
         let section = encoder.finish();
         if self.store(zone, spot, RrType::NS, section) { id } else { NONE }
@@ -364,7 +378,7 @@ impl<'z> Builder<'_, 'z> {
             ));
             return false;
         };
-        self.out.entries.push(Entry { rtype, section });
+        self.out.entries.push(Entry { rtype, target_count: 0, targets: NONE, section });
         true
     }
 
@@ -391,6 +405,7 @@ impl<'z> Builder<'_, 'z> {
             ecs: service.ecs,
             ttl: lane.ttl,
             fallback_ttl: lane.fallback_ttl,
+            targets: NONE,
             members: members(&lane.members, lane.ttl),
             fixed: members(&lane.fixed, lane.fallback_ttl),
             fixed_cname: lane
@@ -415,6 +430,14 @@ impl<'z> Builder<'_, 'z> {
                 "set `ttl` to the seconds a stale answer can be borne",
             ));
         }
+        let name = |data: &[u8]| {
+            let name = target(lane.rtype, data, &service.name)?;
+            Some((targets::offset(lane.rtype, data) as u16, name))
+        };
+        let names: Vec<_> = lane.members.iter().take(256).map(|data| name(data)).collect();
+        if names.iter().any(Option::is_some) {
+            self.out.wanted.push(Wanted { whose: Whose::Lane(self.out.lanes.len()), names });
+        }
         self.out.lanes.push(data);
     }
 }
@@ -434,6 +457,12 @@ fn empty_node(zone: usize) -> Node {
     }
 }
 
+/// Whether a service answers this type at a name, instead of what the zone has (case Z20).
+fn is_shadowed(services: &[ServiceBinding], spot: &Spot<'_>, rtype: RrType) -> bool {
+    let service = spot.service.and_then(|at| services.get(at));
+    service.is_some_and(|service| service.lanes.iter().any(|lane| lane.rtype == rtype))
+}
+
 /// The names an RRset points at, each once, in order.
 fn targets(spot: &Spot<'_>, set: &super::tree::Set<'_>) -> Vec<Name> {
     let mut seen = HashSet::new();
@@ -448,6 +477,7 @@ fn targets(spot: &Spot<'_>, set: &super::tree::Set<'_>) -> Vec<Name> {
 fn add_addresses(
     encoder: &mut Encoder<'_>,
     tree: &Tree<'_>,
+    services: &[ServiceBinding],
     targets: &[Name],
     glue: bool,
     is_required: bool,
@@ -455,7 +485,7 @@ fn add_addresses(
     for name in targets {
         let Some(spot) = tree.addresses(name, glue) else { continue };
         for rtype in [RrType::A, RrType::AAAA] {
-            if let Some(set) = spot.set(rtype) {
+            if let Some(set) = spot.set(rtype).filter(|_| !is_shadowed(services, spot, rtype)) {
                 encoder.additional(name, rtype, set.ttl(), &set.rdatas(), is_required);
             }
         }

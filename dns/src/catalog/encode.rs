@@ -110,9 +110,15 @@ impl Section {
         }
     }
 
+    /// Octets of the answer records.
+    pub(crate) fn answer<'p>(&self, pool: &'p Pool) -> &'p [u8] {
+        let start = self.at as usize;
+        pool.bytes.get(start..start + usize::from(self.answer_len)).unwrap_or_default()
+    }
+
     /// TTL and data of the first record, where the data was not compressed.
     pub(crate) fn first_record<'p>(&self, pool: &'p Pool) -> Option<(u32, &'p [u8])> {
-        let record = pool.bytes.get(self.at as usize..)?.get(..usize::from(self.answer_len))?;
+        let record = self.answer(pool);
         let ttl = u32::from_be_bytes(*record.get(6..)?.first_chunk()?);
         let len = usize::from(u16_at(record, 10)?);
         Some((ttl, record.get(12..12 + len)?))
@@ -199,12 +205,14 @@ impl<'p> Encoder<'p> {
         Self { pool, base, skip, known: HashMap::new(), section, fits }
     }
 
-    /// An answer record; its owner is whatever name was asked.
-    pub(crate) fn answer(&mut self, rtype: RrType, ttl: u32, rdata: &[u8]) {
+    /// An answer record; its owner is whatever name was asked. Returns where it begins in the section.
+    pub(crate) fn answer(&mut self, rtype: RrType, ttl: u32, rdata: &[u8]) -> usize {
+        let start = self.position();
         self.pointer(HEADER);
         self.rest(rtype, ttl, rdata);
         self.section.answers = self.section.answers.saturating_add(1);
         self.section.answer_len = self.len_since(0);
+        start
     }
 
     /// An authority record.
@@ -351,13 +359,7 @@ impl<'p> Encoder<'p> {
 
 /// The name in the data of these types whose addresses help the client: NS, MX, SRV, SVCB and their kin.
 pub(crate) fn target(rtype: RrType, rdata: &[u8], owner: &Name) -> Option<Name> {
-    let skip = match rtype {
-        RrType::NS => 0,
-        RrType::MX | RrType::KX | RrType::AFSDB | RrType::RT | RrType::SVCB | RrType::HTTPS => 2,
-        RrType::SRV => 6,
-        _ => return None,
-    };
-    let rest = rdata.get(skip..)?;
+    let rest = rdata.get(target_at(rtype)?..)?;
     let name = Name::from_wire(rest.get(..crate::name::wire_len(rest).ok()?)?).ok()?;
     if !name.is_root() {
         return Some(name);
@@ -365,4 +367,14 @@ pub(crate) fn target(rtype: RrType, rdata: &[u8], owner: &Name) -> Option<Name> 
     // RFC 9460 2.5: "." in service mode stands for the owner
     let is_service = matches!(rtype, RrType::SVCB | RrType::HTTPS) && u16_at(rdata, 0) != Some(0);
     is_service.then(|| owner.clone())
+}
+
+/// Octets in front of the name in the data of these types.
+pub(crate) fn target_at(rtype: RrType) -> Option<usize> {
+    match rtype {
+        RrType::NS => Some(0),
+        RrType::MX | RrType::KX | RrType::AFSDB | RrType::RT | RrType::SVCB | RrType::HTTPS => Some(2),
+        RrType::SRV => Some(6),
+        _ => None,
+    }
 }

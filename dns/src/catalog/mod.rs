@@ -11,10 +11,12 @@
 mod build;
 mod encode;
 mod table;
+mod targets;
 mod tree;
 
 pub(crate) use encode::{Placement, Pool, Section};
 pub(crate) use table::Table;
+pub(crate) use targets::{TARGETS_MAX, Target};
 
 use crate::name::Name;
 use crate::record::{Loaded, Place};
@@ -89,6 +91,7 @@ pub struct Catalog {
     pub(crate) zones: Vec<Zone>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) lanes: Vec<LaneData>,
+    pub(crate) targets: Vec<Target>,
     pub(crate) pool: Pool,
 }
 
@@ -119,6 +122,9 @@ pub(crate) struct Node {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) rtype: RrType,
+    /// Names in the data with chosen addresses, in `targets`.
+    pub(crate) target_count: u16,
+    pub(crate) targets: u32,
     pub(crate) section: Section,
 }
 
@@ -138,6 +144,8 @@ pub(crate) struct LaneData {
     pub(crate) ecs: bool,
     pub(crate) ttl: u32,
     pub(crate) fallback_ttl: u32,
+    /// Each candidate's target in `targets`, or [`NONE`] where no candidate has one.
+    pub(crate) targets: u32,
     /// Each candidate's record without its owner: type, class, TTL, length, data.
     pub(crate) members: Vec<MemberData>,
     /// The same of the fixed records.

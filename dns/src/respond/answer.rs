@@ -6,13 +6,15 @@
 //!       └─ nothing ─── REFUSED, or the end of a chain of aliases
 //! ```
 
+mod additional;
+
 use super::choose::{Choose, Who};
 use crate::catalog::{Catalog, Found, LaneData, MemberData, NONE, Node};
 use crate::edns::ExtendedError;
 use crate::rrtype::RrType;
 use crate::wire::write::{NameAt, Writer};
 use crate::wire::{Rcode, hash};
-use portolan_balance::{Decision, Outcome, Row, View};
+use portolan_balance::{CandidateId, CandidateSet, Decision, Outcome, Row, View};
 
 /// Aliases followed in one answer. Resolvers give up about here, too.
 const CHAIN_MAX: usize = 16;
@@ -157,6 +159,10 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         if is_ds && let Some(side) = self.question.catalog.node(node.parent_side) {
             return self.data(side, hash);
         }
+        if self.question.qtype == RrType::DNAME && node.dname != NONE && self.dnames.contains(&node.dname) {
+            // it led here, and is answered already
+            return Next::Done;
+        }
         self.data(node, hash)
     }
 
@@ -190,11 +196,11 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
             return self.lane(node, lane);
         }
         if let Some(entry) = catalog.entries_of(node).iter().find(|entry| entry.rtype == qtype) {
-            if qtype == RrType::DNAME && self.dnames.contains(&node.dname) {
-                // it led here
-                return Next::Done;
-            }
+            let start = self.writer.position();
             self.writer.section(&catalog.pool, &entry.section, self.owner);
+            if entry.target_count != 0 && !self.writer.is_truncated() {
+                self.beside_entry(entry, start);
+            }
             return Next::Done;
         }
         if let Some(entry) = catalog.entry(node.cname) {
@@ -278,8 +284,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         match decision.outcome {
             Outcome::Chosen if !lane.members.is_empty() => {
                 self.scoped(lane, &decision);
-                let limit = if decision.is_fallback { lane.fallback_ttl } else { lane.ttl };
-                self.picked(lane, decision.ttl_s.min(limit))
+                self.picked(lane, ttl_of(lane, &decision))
             }
             Outcome::Fixed => {
                 self.scoped(lane, &decision);
@@ -298,24 +303,23 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
     #[inline]
     fn picked(&mut self, lane: &LaneData, ttl: u32) -> Next {
         let catalog = self.question.catalog;
-        let mut written = portolan_balance::CandidateSet::EMPTY;
+        let start = self.writer.position();
+        let mut is_empty = true;
         let mut last = None;
-        for pick in &self.row.picks {
-            let Some(member) = lane.members.get(usize::from(pick.0)) else { continue };
-            let same_as = portolan_balance::CandidateId(member.same_as);
-            if written.contains(same_as) {
-                continue;
-            }
-            written.insert(same_as);
+        for (_, member) in distinct(lane, &self.row.picks) {
+            is_empty = false;
             last = self.writer.record(self.owner.start, catalog.pool.stored(member.at, member.len), ttl);
             if lane.rtype == RrType::CNAME {
                 // L16: an alias has one target
                 break;
             }
         }
-        if written.is_empty() {
+        if is_empty {
             // L10
             return self.fail(Rcode::SERVFAIL, ExtendedError::NoReachableAuthority);
+        }
+        if lane.targets != NONE && !self.writer.is_truncated() {
+            self.beside_picks(lane, start);
         }
         match last {
             Some(name) if lane.rtype == RrType::CNAME => self.follow_unless_asked(name),
@@ -372,4 +376,29 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
             self.out.class = class;
         }
     }
+}
+
+/// Seconds the answer may be kept.
+#[inline]
+fn ttl_of(lane: &LaneData, decision: &Decision) -> u32 {
+    decision.ttl_s.min(if decision.is_fallback { lane.fallback_ttl } else { lane.ttl })
+}
+
+/// The picked members with their ids, those of equal data once: an RRset holds no duplicates (RFC 2181 5).
+#[inline]
+fn distinct<'a>(
+    lane: &'a LaneData,
+    picks: &'a [CandidateId],
+) -> impl Iterator<Item = (usize, &'a MemberData)> {
+    let mut seen = CandidateSet::EMPTY;
+    picks.iter().filter_map(move |pick| {
+        let id = usize::from(pick.0);
+        let member = lane.members.get(id)?;
+        let same_as = CandidateId(member.same_as);
+        if seen.contains(same_as) {
+            return None;
+        }
+        seen.insert(same_as);
+        Some((id, member))
+    })
 }

@@ -93,6 +93,8 @@ fn ask(view: &View, lane: &LaneData, who: &Who) -> Ask<'static> {
 /// The query path.
 pub(crate) struct Live<'a> {
     pub(crate) random: &'a mut Random,
+    /// The entropy of the query's last decision.
+    pub(crate) last: Option<u64>,
     pub(crate) stats: &'a WorkerStats,
 }
 
@@ -100,7 +102,10 @@ impl Choose for Live<'_> {
     #[inline]
     fn decide(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision {
         let ask = ask(view, lane, who);
-        let dice = Dice { entropy: self.random.next(), turn: view.turns.next(lane.service) };
+        // what follows the first decision of a query follows from its entropy, so that `explain` can repeat them all
+        let entropy = self.last.map_or_else(|| self.random.next(), following);
+        self.last = Some(entropy);
+        let dice = Dice { entropy, turn: view.turns.next(lane.service) };
         let decision = decide(view, &ask, dice, row, &mut Silent);
         remember(view, &ask, row);
         self.stats.dynamic.add_one();
@@ -137,6 +142,7 @@ pub struct Explained {
 pub(crate) struct Recorded {
     /// `None` takes the service's next turn without using it up.
     pub(crate) turn: Option<u64>,
+    /// Of the first decision.
     pub(crate) entropy: u64,
     pub(crate) decisions: Vec<Explained>,
 }
@@ -145,7 +151,9 @@ impl Choose for Recorded {
     fn decide(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision {
         let ask = ask(view, lane, who);
         let turn = self.turn.unwrap_or_else(|| view.turns.peek(lane.service));
-        let dice = Dice { entropy: self.entropy, turn };
+        let before = self.decisions.iter().filter(|before| before.service == lane.service).count();
+        let entropy = self.decisions.last().map_or(self.entropy, |last| following(last.dice.entropy));
+        let dice = Dice { entropy, turn: turn.wrapping_add(before as u64) };
         let mut trace = Vec::new();
         let decision = decide(view, &ask, dice, row, &mut trace);
         self.decisions.push(Explained {
@@ -159,6 +167,12 @@ impl Choose for Recorded {
         });
         decision
     }
+}
+
+/// The entropy of the decision after one with this.
+#[inline]
+fn following(entropy: u64) -> u64 {
+    Random(entropy).next()
 }
 
 /// Random bits for dice: small and quick; nothing secret depends on them.

@@ -153,7 +153,7 @@ pub fn respond(worker: &mut Worker, snapshot: &Snapshot, batch: &[Query<'_>], ou
             stats.dropped(DropReason::NoRoom);
             continue;
         };
-        let mut choose = Live { random: &mut worker.random, stats };
+        let mut choose = Live { random: &mut worker.random, last: None, stats };
         let length = out.slot_mut(i).and_then(|buffer| {
             reply(snapshot, query, item, buffer, now, &mut worker.row, &mut choose, Some(stats))
         });

@@ -36,6 +36,13 @@ impl OptOut<'_> {
     }
 }
 
+/// The end of a reply under construction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    at: usize,
+    additionals: u16,
+}
+
 /// A reply under construction. Once something did not fit it is truncated: the rest is ignored.
 pub(crate) struct Writer<'b> {
     buffer: &'b mut [u8],
@@ -157,6 +164,39 @@ impl<'b> Writer<'b> {
         self.at = end;
         self.answers += 1;
         Some(data)
+    }
+
+    /// Where to come back to with [`Self::rewind`].
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { at: self.at, additionals: self.additionals }
+    }
+
+    /// Takes back the additional records written since.
+    pub(crate) fn rewind(&mut self, mark: Mark) {
+        self.at = mark.at;
+        self.additionals = mark.additionals;
+    }
+
+    /// The pointer that stands for the name at `at`, if one can. A name that is a pointer itself is passed on.
+    pub(crate) fn pointer_to(&self, at: usize) -> Option<u16> {
+        let first = u16::from_be_bytes(*self.buffer.get(at..self.at)?.first_chunk()?);
+        if first >= 0xc000 { Some(first) } else { (at < 0x4000).then_some(0xc000 | at as u16) }
+    }
+
+    /// An additional record from its stored form, owned by the name that `owner` points at; its TTL is the stored one
+    /// unless another is given. `false` where there is no room for it.
+    pub(crate) fn additional(&mut self, owner: u16, stored: &[u8], ttl: Option<u32>) -> bool {
+        let end = self.at + 2 + stored.len();
+        let Some(out) = self.buffer.get_mut(self.at..end).filter(|_| end <= self.limit) else { return false };
+        let Some((pointer, rest)) = out.split_first_chunk_mut::<2>() else { return false };
+        *pointer = owner.to_be_bytes();
+        rest.copy_from_slice(stored);
+        if let (Some(ttl), Some(place)) = (ttl, rest.get_mut(4..8)) {
+            place.copy_from_slice(&ttl.to_be_bytes());
+        }
+        self.at = end;
+        self.additionals += 1;
+        true
     }
 
     /// The CNAME that a DNAME makes: `front` labels of the name at `owner`, then `target` (RFC 6672 3.1).

@@ -1,6 +1,8 @@
 //! What the tests share: a strict decoder of their own, and a small server in memory.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod world;
+
 use portolan_dns::catalog::{Catalog, ServiceBinding};
 use portolan_dns::record::Loaded;
 use portolan_dns::respond::{Now, Options, Query, Replies, Snapshot, Transport, Worker, respond};
