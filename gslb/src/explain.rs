@@ -63,12 +63,13 @@ pub fn explain(
         steps.append(&mut narrator.steps);
     }
     if told.decisions.is_empty() {
-        steps.push(StepTaken {
-            step: "zone".into(),
-            text: "no service has this name and type: the zone's own records answer, alike for every client"
-                .into(),
-            ..StepTaken::default()
-        });
+        let text = match shown.as_ref().map(|shown| shown.rcode.as_str()) {
+            Some("REFUSED") => "the name is in no zone that is served here",
+            Some(_) | None => {
+                "no service has this name and type: the zone's own records answer, alike for every client"
+            }
+        };
+        steps.push(StepTaken { step: "zone".into(), text: text.into(), ..StepTaken::default() });
     }
     let (rcode, answer, records, ttl) = match shown {
         Some(shown) => (shown.rcode, shown.answer, shown.records, shown.ttl.unwrap_or(0)),
@@ -211,13 +212,14 @@ impl Narrator<'_> {
                 );
             }
             Event::Picked { ids, weights, by_hash } => {
-                let how = if *by_hash { "the client's prefix decides" } else { "the dice decide" };
+                let scheduler = self.policy().scheduler;
+                let how = if *by_hash { "the client's prefix decides" } else { scheduler.decided_by() };
                 let odds: Vec<String> =
                     weights.iter().map(|(id, weight)| format!("{} {weight}", self.name(*id))).collect();
                 let odds =
                     if odds.is_empty() { String::new() } else { format!("; weights: {}", odds.join(", ")) };
                 let picked = ids.iter().map(|&id| self.name(id)).collect();
-                let text = format!("{}: {how}{odds}", self.policy().scheduler.name());
+                let text = format!("{}: {how}{odds}", scheduler.name());
                 self.push("scheduler", text, picked, Vec::new());
             }
         }

@@ -53,8 +53,12 @@ pub fn check(path: &Path, json: bool) -> Exit {
             output::complain(&problems.render(color));
         }
         if good {
-            let tests = if expects == 0 { String::new() } else { format!(", {expects} tests pass") };
-            output::write(&format!("{}: good ({services} services{tests})\n", path.display()));
+            let counted =
+                |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+            let services = counted(services, "service");
+            let tests =
+                if expects == 0 { String::new() } else { format!(", {} passed", counted(expects, "test")) };
+            output::write(&format!("{}: good ({services}{tests})\n", path.display()));
         }
     }
     if good { Exit::Good } else { Exit::Bad }

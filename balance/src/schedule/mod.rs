@@ -118,6 +118,26 @@ impl Scheduler {
         Self::NAMES[position]
     }
 
+    /// What its choice depends on, in words.
+    #[must_use]
+    pub fn decided_by(self) -> &'static str {
+        match self {
+            Self::RoundRobin | Self::WeightedRoundRobin => "the turn decides",
+            Self::Random | Self::WeightedRandom => "the dice decide",
+            Self::SourceHash { .. } | Self::Rendezvous { .. } => "the client's prefix decides",
+            Self::SourcePortHash => "the client's address and port decide",
+            Self::DestinationHash => "the destination decides",
+            Self::UdpPayloadHash { .. } => "the payload decides",
+            Self::Maglev => "the client's address decides",
+            Self::LeastConnections | Self::WeightedLeastConnections => "the fewest connections decide",
+            Self::LeastTime => "the shortest time to answer decides",
+            Self::Bandwidth => "the dice decide, in proportion to free bandwidth",
+            Self::MaxBandwidth => "the most free bandwidth decides",
+            Self::Priority => "the order of the list decides",
+            Self::All => "all of them, in the order of the dice",
+        }
+    }
+
     /// Whether a turn is taken with each ask.
     #[inline]
     #[must_use]
