@@ -1,5 +1,7 @@
 //! Fuzz targets as plain functions: any octets in, no panic, no hang. The corpora are in `dns/fuzz/corpus/`.
 
+mod world;
+
 use crate::text::{Limits, Loaded, Source, load};
 
 /// Loads `data` as a zone file that includes itself under every name it asks for.
@@ -52,23 +54,27 @@ fn shape(zone: &Loaded) -> Vec<(&[u8], u32, u16, &[u8])> {
     records.map(|record| (record.owner.as_wire(), record.ttl, record.rtype.0, &*record.rdata)).collect()
 }
 
-/// Answers `data` as a packet of a small fixed catalog, over both transports.
+/// Answers `data` as a packet of a small fixed world, over both transports.
 ///
 /// The first octet chooses the settings and the source; the rest is the packet. A reply echoes the id and the question,
-/// keeps its limit, and decodes by hickory-proto unless it is an error.
+/// keeps its limit, decodes by hickory-proto, and is what `explain` says it is.
 pub fn fuzz_packet(data: &[u8]) {
-    use crate::respond::{Now, Query, Replies, Transport, Worker, respond};
+    use crate::respond::{Now, Query, Recorded, Replies, Transport, Worker, respond, respond_recorded};
     let Some((&settings, bytes)) = data.split_first() else { return };
-    let snapshot = packet_snapshot(settings);
+    let Some(snapshot) = world::snapshot(settings) else { panic!("the world does not load") };
     let source = match settings & 1 {
         0 => ([192, 0, 2, 53], 4000).into(),
         _ => ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x53], 4000).into(),
     };
     let mut worker = Worker::new(u64::from(settings));
     let mut replies = Replies::new(2, 65_535);
-    let batch = [Transport::Udp, Transport::Tcp].map(|transport| Query { bytes, source, transport });
-    respond(&mut worker, snapshot, &batch, &mut replies, Now { mono_ms: 1, unix_s: 1_700_000_000 });
-    for (slot, limit) in [(0, 1232), (1, 65_535)] {
+    let now = Now { mono_ms: 1, unix_s: 1_700_000_000 };
+    let batch = [Transport::Tcp, Transport::Udp].map(|transport| Query { bytes, source, transport });
+    let mut recorded = Recorded { turn: None, entropy: worker.next_entropy(), decisions: Vec::new() };
+    let explained = batch.first().and_then(|query| respond_recorded(snapshot, query, now, &mut recorded));
+    respond(&mut worker, snapshot, &batch, &mut replies, now);
+    assert_eq!(replies.get(0), explained.as_deref(), "explain says something else");
+    for (slot, limit) in [(0, 65_535), (1, 1232)] {
         let Some(reply) = replies.get(slot) else {
             let is_response = bytes.get(2).is_some_and(|flags| flags & 0x80 != 0);
             assert!(bytes.len() < 12 || is_response, "a query without a reply");
@@ -97,68 +103,4 @@ fn check_reply(query: &[u8], reply: &[u8]) {
         }
         Err(error) => panic!("the reply does not decode: {error}: {reply:02x?}"),
     }
-}
-
-/// Zones with a bit of everything, and the settings that four bits choose; made once.
-fn packet_snapshot(settings: u8) -> &'static crate::respond::Snapshot {
-    use crate::catalog::{Catalog, Lane, ServiceBinding};
-    use crate::respond::{Options, Snapshot};
-    use std::sync::{Arc, LazyLock};
-    const ZONE: &[u8] = b"\
-example.com. 3600 IN SOA ns.example.com. host.example.com. 1 7200 3600 86400 300
-example.com. 3600 IN NS ns.example.com.
-ns.example.com. 3600 IN A 192.0.2.1
-a.example.com. 60 IN AAAA 2001:db8::1
-a.example.com. 60 IN MX 1 ns.example.com.
-c.example.com. 60 IN CNAME a.example.com.
-l.example.com. 60 IN CNAME m.example.com.
-m.example.com. 60 IN CNAME l.example.com.
-d.example.com. 60 IN DNAME example.com.
-e.example.com. 60 IN DNAME e.e.example.com.
-*.w.example.com. 60 IN CNAME s.example.com.
-z.example.com. 60 IN NS ns.z.example.com.
-ns.z.example.com. 60 IN A 192.0.2.9
-";
-    static ALL: LazyLock<Vec<Snapshot>> = LazyLock::new(|| {
-        let mut source = Echo(ZONE, 0);
-        let zone = load(&mut source, "zone", &Limits::default());
-        let lane = |rtype, data: &[u8]| Lane {
-            rtype,
-            service: portolan_balance::ServiceId(0),
-            members: vec![data.into()],
-            fixed: Vec::new(),
-            fixed_cname: None,
-            ttl: 30,
-            fallback_ttl: 30,
-        };
-        let service = |name: &str, lane| {
-            Some(ServiceBinding { name: name.parse().ok()?, lanes: vec![lane], ecs: true })
-        };
-        let services = [
-            service("s.example.com.", lane(crate::rrtype::RrType::A, &[192, 0, 2, 7])),
-            service("*.s.example.com.", lane(crate::rrtype::RrType::CNAME, b"\x01s\x07example\x03com\x00")),
-        ];
-        let built = Catalog::build(zone.into_iter().collect(), services.into_iter().flatten().collect());
-        let Ok((catalog, _)) = built else { return Vec::new() };
-        let catalog = Arc::new(catalog);
-        let options = |bits: usize| {
-            let mut options = Options { extended_errors: bits & 1 != 0, ..Options::default() };
-            options.ecs.enabled = bits & 2 != 0;
-            if bits & 4 != 0 {
-                options.cookies = Some(crate::cookie::CookieSecrets { current: [7; 16], previous: None });
-                options.nsid = Some(vec![b'n'; 200]);
-                options.id_server = Some("x".repeat(300));
-            }
-            options
-        };
-        let view = Arc::new(portolan_balance::View::empty());
-        (0..8)
-            .map(|bits| Snapshot {
-                catalog: Arc::clone(&catalog),
-                view: Arc::clone(&view),
-                options: Arc::new(options(bits)),
-            })
-            .collect()
-    });
-    &ALL[usize::from(settings >> 1 & 7)]
 }
