@@ -640,6 +640,10 @@ fn warnings_do_not_stop_a_config() {
             "no service uses the geo policy \"g\"",
         ),
         (
+            service("") + "[[isp]]\nname = \"op\"\nprefixes = \"10.0.0.0/8\"\n",
+            "no link leads to operator \"op\"",
+        ),
+        (
             service("").replace(
                 "[[site]]\nname = \"b\"",
                 "[tables.prefixes]\nlist = [\"10.0.0.0/8\"]\n[[site]]\nname = \"b\"",

@@ -196,6 +196,7 @@ fn compile(
         && spec.isp.is_whole()
     {
         check_operators(&sites, isp, problems);
+        warn_unused_isp(spec, &sites, problems);
     }
 
     // services, with ids
@@ -329,6 +330,19 @@ fn check_operators(sites: &Sites, isp: &IspTables, problems: &mut Vec<Problem>) 
                     ))
                 });
             problems.push(problem);
+        }
+    }
+}
+
+/// Warns of an `[[isp]]` that no link names. A folder's tables may well be more than are used.
+fn warn_unused_isp(spec: &Spec, sites: &Sites, problems: &mut Vec<Problem>) {
+    for isp in spec.isp.iter() {
+        if !sites.operators_at.iter().any(|operator| operator.value == isp.name.value) {
+            let message = format!("no link leads to operator {:?}", isp.name.value);
+            let problem = Problem::warning("unused", isp.name.at, message);
+            problems.push(
+                problem.help("name it in a link: links = [{ name = \"…\", isp = [\"…\"] }], or remove it"),
+            );
         }
     }
 }
