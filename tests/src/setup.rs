@@ -126,10 +126,12 @@ pub(crate) fn fill(text: &str, values: &BTreeMap<String, String>) -> String {
 
 fn fill_below(folder: &Path, setup: &Setup) {
     for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
+        let entry = entry.unwrap();
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        // links lead out of the folder, to files that are not the test's
+        if kind.is_dir() {
             fill_below(&path, setup);
-        } else if path.extension().is_some_and(|extension| extension == "toml") {
+        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "toml") {
             let text = std::fs::read_to_string(&path).unwrap();
             std::fs::write(&path, setup.filled(&text)).unwrap();
         }
