@@ -538,3 +538,25 @@ fn long_chains_of_dependencies() {
     let problems = load(&text, &[]).unwrap_err();
     assert_eq!(problems.iter().filter(|problem| problem.code == "cycle").count(), 1);
 }
+
+/// Cases E01 and E08: private client subnets count where the config knows private prefixes, or where it says so.
+#[test]
+fn private_subnets_count_where_private_prefixes_are_known() {
+    for (ecs, prefix, accepted) in [
+        ("", "10.10.0.0/16", true),
+        ("", "fd00::/16", true),
+        ("", "100.64.3.0/24", true),
+        ("", "198.51.100.0/24", false),
+        ("", "8.0.0.0/6", false), // holds 10.0.0.0/8, but says nothing of it in particular
+        ("ecs.accept_private = false", "10.10.0.0/16", false),
+        ("ecs.accept_private = true", "198.51.100.0/24", true),
+    ] {
+        let compiled = good(&format!(
+            "{}[[service]]\nname = \"www.example.com.\"\nchoose = [\"acl\", \"priority\"]\n\
+             acl = [{{ from = [\"{prefix}\"], prefer = \"b\" }}]\n\
+             members = [{{ site = \"a\", address = \"192.0.2.1\" }}, {{ site = \"b\", address = \"192.0.2.2\" }}]\n",
+            HEAD.replace("[dns]\n", &format!("[dns]\n{ecs}\n"))
+        ));
+        assert_eq!(compiled.dns.ecs.accept_private, accepted, "{ecs} {prefix}");
+    }
+}

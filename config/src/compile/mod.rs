@@ -17,6 +17,7 @@ pub(crate) mod lanes;
 pub(crate) mod member;
 pub(crate) mod names;
 pub(crate) mod node;
+pub(crate) mod private;
 pub(crate) mod region;
 pub(crate) mod tables;
 pub(crate) mod zones;
@@ -185,7 +186,7 @@ fn compile(
     let mut lists = Lists::compile(spec, problems);
     let mut regions = Regions::compile(spec, problems);
     let node = node::node(spec, &mut sites, files, paths, problems);
-    let dns = node::dns(spec, &mut lists, files, paths, problems);
+    let mut dns = node::dns(spec, &mut lists, files, paths, problems);
     let api = node::api(spec, files, paths, problems);
     let metrics = node::metrics(spec, problems);
 
@@ -214,6 +215,11 @@ fn compile(
     let no_runs = Runs::default();
     let isp_runs = read.isp.as_ref().map_or(&no_runs, |isp| &isp.runs);
     let (nets, classes) = Nets::build([&lists_of.runs, isp_runs, &geo.runs]);
+    if spec.dns.ecs.accept_private.is_none() {
+        // E08: on the public network a private subnet says nothing; where the config knows private prefixes, it does
+        dns.ecs.accept_private =
+            [&lists_of.runs, isp_runs, &geo.runs].into_iter().any(private::knows_private);
+    }
     let remembered = remembered(spec, previous);
 
     // services, as policies

@@ -148,7 +148,8 @@ pub(crate) fn dns(
         ecs: EcsPolicy {
             enabled: ecs.enabled,
             allow: (!ecs.allow.is_empty()).then(|| prefixes(&allow)),
-            accept_private: ecs.accept_private,
+            // where nothing is written, the prefixes decide once they are known
+            accept_private: ecs.accept_private.as_ref().is_some_and(|written| written.value),
         },
         cookies: match cookies {
             Written::Off => Cookies::Off,

@@ -48,8 +48,8 @@ table! {
         enabled: bool = true,
         /// Resolvers whose client subnet is used; none named: all.
         allow: Vec<At<NetOrList>>,
-        /// Use client subnets in private space.
-        accept_private: bool = false,
+        /// Use client subnets in private space; without it, as the config's own prefixes suggest.
+        accept_private: Option<At<bool>>,
     }
 }
 
