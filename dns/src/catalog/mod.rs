@@ -198,7 +198,8 @@ impl Catalog {
     }
 
     /// Searches a lower-cased name whose hash is `hash`.
-    #[inline]
+    // loading calls it, too, and must not be why a query pays for a call
+    #[inline(always)]
     pub(crate) fn find(&self, lower: &[u8], hash: u64) -> Found {
         match self.table.get(lower, hash) {
             Some(node) => Found::Exact(node),

@@ -8,6 +8,7 @@
 
 mod additional;
 
+use self::additional::Targets;
 use super::choose::{Choose, Who};
 use crate::catalog::{Catalog, Found, LaneData, MemberData, NONE, Node};
 use crate::edns::ExtendedError;
@@ -61,9 +62,11 @@ pub(crate) struct Question<'a> {
 }
 
 /// What comes after one name.
-enum Next {
+enum Next<'q> {
     Done,
     Follow(NameAt),
+    /// The answer was written from here on; addresses of its targets are to be chosen.
+    Beside(Targets<'q>, usize),
 }
 
 /// Answers the question for the name at the start of the reply.
@@ -96,7 +99,7 @@ pub(crate) fn answer<C: Choose>(
     let mut seen = [owner; CHAIN_MAX];
     let mut scratch = [0; 256];
     for count in 1..CHAIN_MAX {
-        let Next::Follow(name) = next else { return walk.out };
+        let Next::Follow(name) = next else { break };
         let wire = walk.writer.name(name);
         // a loop ends where it would repeat itself
         let is_loop =
@@ -113,7 +116,13 @@ pub(crate) fn answer<C: Choose>(
         walk.is_first = false;
         next = walk.name(scratch.get(..len).unwrap_or_default(), hash);
     }
-    walk.out
+    let mut out = walk.out;
+    if let Next::Beside(targets, start) = next
+        && !writer.is_truncated()
+    {
+        out.scope = out.scope.max(additional::write(question, targets, start, writer, row, choose));
+    }
+    out
 }
 
 struct Walk<'q, 'w, 'b, C> {
@@ -128,9 +137,9 @@ struct Walk<'q, 'w, 'b, C> {
     out: Answered,
 }
 
-impl<C: Choose> Walk<'_, '_, '_, C> {
+impl<'q, C: Choose> Walk<'q, '_, '_, C> {
     #[inline]
-    fn name(&mut self, lower: &[u8], hash: u64) -> Next {
+    fn name(&mut self, lower: &[u8], hash: u64) -> Next<'q> {
         let catalog = self.question.catalog;
         match catalog.find(lower, hash) {
             Found::Exact(id) => match catalog.node(id) {
@@ -151,7 +160,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
     }
 
     #[inline]
-    fn exact(&mut self, node: &Node, hash: u64) -> Next {
+    fn exact(&mut self, node: &'q Node, hash: u64) -> Next<'q> {
         let is_ds = self.question.qtype == RrType::DS;
         if node.referral != NONE && !is_ds {
             return self.referral(node.referral);
@@ -167,7 +176,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
     }
 
     /// Below the closest encloser: a delegation, a DNAME, a wildcard, or nothing.
-    fn below(&mut self, id: u32, node: &Node, front: usize) -> Next {
+    fn below(&mut self, id: u32, node: &'q Node, front: usize) -> Next<'q> {
         let catalog = self.question.catalog;
         if node.referral != NONE {
             return self.referral(node.referral);
@@ -185,7 +194,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
 
     /// Data at a name, its own or a wildcard's.
     #[inline]
-    fn data(&mut self, node: &Node, hash: u64) -> Next {
+    fn data(&mut self, node: &'q Node, hash: u64) -> Next<'q> {
         let catalog = self.question.catalog;
         let qtype = self.question.qtype;
         self.class(Class::Data(hash));
@@ -198,8 +207,8 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         if let Some(entry) = catalog.entries_of(node).iter().find(|entry| entry.rtype == qtype) {
             let start = self.writer.position();
             self.writer.section(&catalog.pool, &entry.section, self.owner);
-            if entry.target_count != 0 && !self.writer.is_truncated() {
-                self.beside_entry(entry, start);
+            if entry.target_count != 0 {
+                return Next::Beside(Targets::Entry(entry), start);
             }
             return Next::Done;
         }
@@ -217,7 +226,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
     }
 
     /// RFC 8482 4.1: one RRset, the smallest; or 4.2, a made-up HINFO, where only decisions answer.
-    fn any(&mut self, node: &Node) -> Next {
+    fn any(&mut self, node: &'q Node) -> Next<'q> {
         let catalog = self.question.catalog;
         let smallest = catalog.entries_of(node).iter().min_by_key(|entry| entry.section.answer_len);
         if let Some(entry) = catalog.entry(node.cname).or(smallest) {
@@ -231,7 +240,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         Next::Done
     }
 
-    fn referral(&mut self, id: u32) -> Next {
+    fn referral(&mut self, id: u32) -> Next<'q> {
         let catalog = self.question.catalog;
         if let Some(entry) = catalog.entry(id) {
             self.writer.section(&catalog.pool, &entry.section, self.owner);
@@ -244,7 +253,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         Next::Done
     }
 
-    fn dname(&mut self, node: &Node, front: usize) -> Next {
+    fn dname(&mut self, node: &'q Node, front: usize) -> Next<'q> {
         let catalog = self.question.catalog;
         let Some(entry) = catalog.entry(node.dname) else { return Next::Done };
         self.class(Class::Data(u64::from(node.dname)));
@@ -269,7 +278,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
     }
 
     /// SOA in the authority section: NXDOMAIN, also at the end of a chain (RFC 6604 3), or NODATA.
-    fn negative(&mut self, node: &Node, rcode: Rcode) -> Next {
+    fn negative(&mut self, node: &'q Node, rcode: Rcode) -> Next<'q> {
         let catalog = self.question.catalog;
         if let Some(zone) = catalog.zones.get(node.zone as usize) {
             self.writer.section(&catalog.pool, &zone.negative, self.owner);
@@ -278,7 +287,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         Next::Done
     }
 
-    fn lane(&mut self, node: &Node, lane: &LaneData) -> Next {
+    fn lane(&mut self, node: &'q Node, lane: &'q LaneData) -> Next<'q> {
         let question = self.question;
         let decision = self.choose.decide(question.view, lane, &question.who, self.row);
         match decision.outcome {
@@ -301,7 +310,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
     }
 
     #[inline]
-    fn picked(&mut self, lane: &LaneData, ttl: u32) -> Next {
+    fn picked(&mut self, lane: &'q LaneData, ttl: u32) -> Next<'q> {
         let catalog = self.question.catalog;
         let start = self.writer.position();
         let mut is_empty = true;
@@ -318,17 +327,15 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
             // L10
             return self.fail(Rcode::SERVFAIL, ExtendedError::NoReachableAuthority);
         }
-        if lane.targets != NONE && !self.writer.is_truncated() {
-            self.beside_picks(lane, start);
-        }
         match last {
             Some(name) if lane.rtype == RrType::CNAME => self.follow_unless_asked(name),
+            _ if lane.targets != NONE => Next::Beside(Targets::Picks(lane), start),
             _ => Next::Done,
         }
     }
 
     /// The fallback's records, or its alias.
-    fn fixed(&mut self, node: &Node, lane: &LaneData) -> Next {
+    fn fixed(&mut self, node: &'q Node, lane: &'q LaneData) -> Next<'q> {
         let pool = &self.question.catalog.pool;
         let ttl = lane.fallback_ttl;
         if let Some(MemberData { at, len, .. }) = lane.fixed_cname {
@@ -351,19 +358,17 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         }
     }
 
-    fn follow_unless_asked(&self, name: NameAt) -> Next {
+    fn follow_unless_asked(&self, name: NameAt) -> Next<'q> {
         if self.question.qtype == RrType::CNAME { Next::Done } else { Next::Follow(name) }
     }
 
     /// The largest prefix all decisions of the answer hold for (T2).
     #[inline]
     fn scoped(&mut self, lane: &LaneData, decision: &Decision) {
-        if lane.ecs && self.question.who.subnet.is_some() {
-            self.out.scope = self.out.scope.max(decision.scope);
-        }
+        self.out.scope = self.out.scope.max(scope_of(lane, self.question, decision));
     }
 
-    fn fail(&mut self, rcode: Rcode, extended_error: ExtendedError) -> Next {
+    fn fail(&mut self, rcode: Rcode, extended_error: ExtendedError) -> Next<'q> {
         self.writer.clear();
         self.out = Answered::error(rcode, Some(extended_error));
         Next::Done
@@ -376,6 +381,12 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
             self.out.class = class;
         }
     }
+}
+
+/// How many bits of the client's subnet a decision went by.
+#[inline]
+fn scope_of(lane: &LaneData, question: &Question<'_>, decision: &Decision) -> u8 {
+    if lane.ecs && question.who.subnet.is_some() { decision.scope } else { 0 }
 }
 
 /// Seconds the answer may be kept.

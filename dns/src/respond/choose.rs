@@ -4,7 +4,7 @@ use super::stats::WorkerStats;
 use crate::catalog::LaneData;
 use portolan_balance::decide::remember;
 use portolan_balance::nets::Leaf;
-use portolan_balance::{Ask, Client, Decision, Dice, Event, Row, ServiceId, Silent, View, decide};
+use portolan_balance::{Ask, Client, Decision, Dice, Event, Row, ServiceId, Silent, Trace, View, decide};
 use std::net::{IpAddr, SocketAddr};
 
 /// Who asks.
@@ -30,7 +30,13 @@ impl Who {
 
 /// Decides for a lane.
 pub(crate) trait Choose {
+    /// For the answer.
     fn decide(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision;
+
+    /// The same for what goes beside the answer, apart from the hot path.
+    fn decide_beside(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision {
+        self.decide(view, lane, who, row)
+    }
 }
 
 /// Asks the processor to load what a decision of this lane begins with.
@@ -65,7 +71,8 @@ fn prefetch_whole<T>(value: &T) {
     crate::wire::prefetch_lines(value, size_of::<T>());
 }
 
-#[inline]
+// what this and `ask` return is too wide to pass by a call
+#[inline(always)]
 fn look_up(view: &View, lane: &LaneData, who: &Who) -> Leaf {
     let service = view.service(lane.service);
     match who.subnet(lane) {
@@ -77,7 +84,7 @@ fn look_up(view: &View, lane: &LaneData, who: &Who) -> Leaf {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn ask(view: &View, lane: &LaneData, who: &Who) -> Ask<'static> {
     let leaf = match who.known {
         Some((service, leaf)) if service == lane.service => leaf,
@@ -98,15 +105,22 @@ pub(crate) struct Live<'a> {
     pub(crate) stats: &'a WorkerStats,
 }
 
-impl Choose for Live<'_> {
-    #[inline]
-    fn decide(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision {
+impl Live<'_> {
+    #[inline(always)]
+    fn decided(
+        &mut self,
+        view: &View,
+        lane: &LaneData,
+        who: &Who,
+        row: &mut Row,
+        trace: &mut impl Trace,
+    ) -> Decision {
         let ask = ask(view, lane, who);
         // what follows the first decision of a query follows from its entropy, so that `explain` can repeat them all
         let entropy = self.last.map_or_else(|| self.random.next(), following);
         self.last = Some(entropy);
         let dice = Dice { entropy, turn: view.turns.next(lane.service) };
-        let decision = decide(view, &ask, dice, row, &mut Silent);
+        let decision = decide(view, &ask, dice, row, trace);
         remember(view, &ask, row);
         self.stats.dynamic.add_one();
         if who.subnet(lane).is_some() {
@@ -117,6 +131,29 @@ impl Choose for Live<'_> {
         }
         decision
     }
+}
+
+impl Choose for Live<'_> {
+    #[inline]
+    fn decide(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision {
+        self.decided(view, lane, who, row, &mut Silent)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn decide_beside(&mut self, view: &View, lane: &LaneData, who: &Who, row: &mut Row) -> Decision {
+        self.decided(view, lane, who, row, &mut Aside)
+    }
+}
+
+/// Nobody listens. As a type of its own it keeps `decide` for [`Silent`] at one caller, so that it is inlined there.
+struct Aside;
+
+impl Trace for Aside {
+    fn is_on(&self) -> bool {
+        false
+    }
+    fn event(&mut self, _: Event) {}
 }
 
 /// One decision that was made while explaining.

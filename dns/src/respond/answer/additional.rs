@@ -8,16 +8,51 @@
 //!
 //! What does not fit is left out and no reason to truncate (RFC 2181 9).
 
-use super::{Walk, distinct, ttl_of};
+use super::{Question, distinct, scope_of, ttl_of};
 use crate::catalog::{Entry, LaneData, NONE, TARGETS_MAX};
 use crate::respond::choose::Choose;
 use crate::rrtype::RrType;
-use portolan_balance::{CandidateId, CandidateSet, Outcome};
+use crate::wire::write::Writer;
+use portolan_balance::{CandidateId, CandidateSet, Outcome, Row};
 
-impl<C: Choose> Walk<'_, '_, '_, C> {
-    /// Behind an RRset that was written at `start`. Static addresses are in its section already.
-    #[cold]
-    pub(super) fn beside_entry(&mut self, entry: &Entry, start: usize) {
+/// Whose targets are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Targets<'q> {
+    /// An RRset's. Static addresses are in its section already.
+    Entry(&'q Entry),
+    /// Those of the members of a lane that were picked.
+    Picks(&'q LaneData),
+}
+
+/// Adds the addresses of the targets of an answer that was written from `start` on; returns the scope of the decisions.
+#[cold]
+#[inline(never)]
+pub(super) fn write<C: Choose>(
+    question: &Question<'_>,
+    targets: Targets<'_>,
+    start: usize,
+    writer: &mut Writer<'_>,
+    row: &mut Row,
+    choose: &mut C,
+) -> u8 {
+    let mut additional = Additional { question, writer, row, choose, scope: 0 };
+    match targets {
+        Targets::Entry(entry) => additional.of_entry(entry, start),
+        Targets::Picks(lane) => additional.of_picks(lane, start),
+    }
+    additional.scope
+}
+
+struct Additional<'q, 'w, 'b, C> {
+    question: &'q Question<'q>,
+    writer: &'w mut Writer<'b>,
+    row: &'w mut Row,
+    choose: &'w mut C,
+    scope: u8,
+}
+
+impl<C: Choose> Additional<'_, '_, '_, C> {
+    fn of_entry(&mut self, entry: &Entry, start: usize) {
         let first = entry.targets as usize;
         let all = first..first + usize::from(entry.target_count);
         for target in self.question.catalog.targets.get(all).unwrap_or_default() {
@@ -25,9 +60,7 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
         }
     }
 
-    /// Behind the picks of a lane, whose records were written from `start` on.
-    #[cold]
-    pub(super) fn beside_picks(&mut self, lane: &LaneData, start: usize) {
+    fn of_picks(&mut self, lane: &LaneData, start: usize) {
         let targets = self.question.catalog.targets.get(lane.targets as usize..).unwrap_or_default();
         // the next decision overwrites the picks
         let mut found = [(NONE, 0); TARGETS_MAX];
@@ -81,8 +114,8 @@ impl<C: Choose> Walk<'_, '_, '_, C> {
     fn decided(&mut self, lane: &LaneData, owner: u16) -> bool {
         let question = self.question;
         let pool = &question.catalog.pool;
-        let decision = self.choose.decide(question.view, lane, &question.who, self.row);
-        self.scoped(lane, &decision);
+        let decision = self.choose.decide_beside(question.view, lane, &question.who, self.row);
+        self.scope = self.scope.max(scope_of(lane, question, &decision));
         match decision.outcome {
             Outcome::Chosen => {
                 let ttl = ttl_of(lane, &decision);
