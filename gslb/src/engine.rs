@@ -8,7 +8,7 @@ use crate::tcp::Tcp;
 use crate::{clock, doors};
 use arc_swap::ArcSwap;
 use portolan_api::{ApiError, Problem, ReloadResult};
-use portolan_config::{Compiled, Disk, Problems};
+use portolan_config::{Compiled, Disk, Problems, Severity};
 use portolan_dns::respond::Snapshot;
 use portolan_probe::{Event, Runner, RunnerSettings};
 use std::path::{Path, PathBuf};
@@ -165,7 +165,11 @@ impl Engine {
             Ok((config, generation)) => {
                 let took_ms = begin.elapsed().as_millis() as u64;
                 info!(generation, took_ms, "reloaded");
-                let warnings = problems_of(&config.warnings);
+                let mut warnings = problems_of(&config.warnings_at(clock::unix_s()));
+                warnings.extend(config.needs_restart(&before).into_iter().map(|part| self.waits(part)));
+                for Problem { code, file, line, message, .. } in &warnings {
+                    warn!(code, file, line, "{message}");
+                }
                 *now = InForce {
                     config,
                     loaded_unix: clock::unix_s(),
@@ -184,6 +188,19 @@ impl Engine {
         }
     }
 
+    /// A part of the config that changed and is not in force yet.
+    fn waits(&self, part: &str) -> Problem {
+        Problem {
+            level: Severity::Warning.name().into(),
+            code: "waits-for-start".into(),
+            file: self.path.display().to_string(),
+            line: 0,
+            column: 0,
+            message: format!("`{part}` has changed and takes effect with the next start"),
+            remedy: Some("restart the node when it suits".into()),
+        }
+    }
+
     /// New sockets first: they may fail, and then nothing has changed.
     fn put_in_force(
         self: &Arc<Self>,
@@ -196,12 +213,6 @@ impl Engine {
             lock(&self.listeners).prepare(&config.dns.listen).map_err(|error| failed(error.to_string()))?;
         lock(&self.doors).apply(&config, self).map_err(|error| failed(error.to_string()))?;
         lock(&self.listeners).commit(prepared);
-        if config.node != before.node {
-            warn!("[node] changed: state and threads take effect with the next start");
-        }
-        for problem in config.warnings.iter() {
-            warn!(code = problem.code, "{}", problem.message);
-        }
         crate::logs::set_level(config.log_level);
         self.tcp.set_limits(adopt::limits(&config));
         let plan = adopt::plan(&config, carried);

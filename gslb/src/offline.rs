@@ -1,6 +1,7 @@
 //! What works without a node: `check`, `explain -c`, `tables lookup -c`. The same road over a config file.
 
 use crate::adopt::{self, Carried};
+use crate::clock;
 use crate::engine::problems_of;
 use crate::explain::{self as told, Tables};
 use crate::publisher::Plan;
@@ -39,7 +40,7 @@ pub fn check(path: &Path, json: bool) -> Exit {
             let failed = failed_expects(&config);
             let good = failed.is_empty();
             let (services, expects) = (config.services.len(), config.expects.len());
-            ([vec![config.warnings], failed].concat(), services, expects, good)
+            ([vec![config.warnings_at(clock::unix_s())], failed].concat(), services, expects, good)
         }
         Err(problems) => (vec![problems], 0, 0, false),
     };

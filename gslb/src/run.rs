@@ -1,5 +1,6 @@
 //! `portolan run`: a node, the signals it obeys, and what it tells systemd.
 
+use crate::clock;
 use crate::engine::Engine;
 use crate::{logs, udp};
 use portolan_config::Compiled;
@@ -28,8 +29,9 @@ pub fn run(path: &Path) -> Exit {
         }
     };
     logs::start(config.log_level, config.log_format, None);
-    for problem in config.warnings.iter() {
-        let (file, line, column) = config.warnings.place(problem);
+    let warnings = config.warnings_at(clock::unix_s());
+    for problem in warnings.iter() {
+        let (file, line, column) = warnings.place(problem);
         warn!(code = problem.code, file, line, column, "{}", problem.message);
     }
     udp::raise_file_limit();

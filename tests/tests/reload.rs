@@ -267,3 +267,17 @@ fn persistence_outlives_a_reload() {
     let after: Vec<_> = node.digger().ask_all(&clients).iter().map(|reply| reply.data()).collect();
     assert_eq!(before, after);
 }
+
+/// What a reload cannot change is said by the reload.
+#[test]
+fn a_reload_says_what_waits_for_a_start() {
+    let node = start();
+    assert!(!node.cli(&["reload"]).expect(0).text().contains("next start"));
+    node.write("portolan.toml", &HEAD.replace("\"n1\"", "\"n2\""));
+    let said = node.cli(&["reload"]).expect(0);
+    assert!(
+        said.text().contains("`node` has changed and takes effect with the next start"),
+        "{}",
+        said.text()
+    );
+}

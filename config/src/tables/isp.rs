@@ -190,9 +190,20 @@ impl IspTables {
                     "correct them, or drop max_bad_lines",
                 );
             }
-            if let Some(days) = stats.age_days(now_unix_s).filter(|&days| days * DAY_S > stale_after_s) {
-                warn(format!("the table is {days} days old"), "fetch a newer one");
-            }
+        }
+        // R20; a folder of tables ages as one, so it is told once
+        let stale = self.files.iter().filter_map(|stats| {
+            let days = stats.age_days(now_unix_s).filter(|&days| days * DAY_S > stale_after_s)?;
+            Some((days, &stats.file))
+        });
+        let count = stale.clone().count();
+        if let Some((days, file)) = stale.max_by_key(|(days, _)| *days) {
+            let message = match count - 1 {
+                0 => format!("the table is {days} days old"),
+                others => format!("the table is {days} days old, and {others} others are stale, too"),
+            };
+            let help = "fetch newer ones (isp-tables/update.py), or raise [tables] stale_after";
+            warnings.push(problem(file, None, None, Fault::new(message, help)));
         }
         warnings
     }
