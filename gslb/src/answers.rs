@@ -7,11 +7,11 @@ use crate::roster::{RosterMember, RosterService};
 use crate::{clock, explain, tables, target};
 use portolan_api::{
     ApiError, CheckStatus, ChecksSummary, ConfigStatus, Degraded, ExplainQuery, Explained, ForceRequest,
-    ForceResult, ForcedEntry, LoadNow, LoadReport, LoadResult, LookupQuery, MemberStatus, Node, ReloadResult,
-    ServiceStatus, ServicesQuery, ServicesSummary, Status, TableLookup,
+    ForceResult, ForcedEntry, LastVerdict, LoadNow, LoadReport, LoadResult, LookupQuery, MemberStatus, Node,
+    ReloadResult, ServiceStatus, ServicesQuery, ServicesSummary, Status, TableLookup,
 };
 use portolan_balance::{ServiceId, State, Why};
-use portolan_probe::Basis;
+use portolan_probe::{Basis, Verdict};
 use std::sync::{Arc, Weak};
 
 /// A node behind its API. It holds the engine weakly: the sockets belong to the engine.
@@ -236,6 +236,15 @@ fn checks(engine: &Engine) -> Vec<CheckStatus> {
         since_unix: (status.health.basis != Basis::Initial)
             .then(|| unix_of(&engine.runner, status.health.since_ms)),
         reason: status.health.reason.clone(),
+        last: status.health.last.as_ref().map(|last| LastVerdict {
+            good: last.verdict.is_good(),
+            text: match &last.verdict {
+                Verdict::Good { note, .. } => note.clone(),
+                Verdict::Bad(reason) => reason.to_string(),
+            },
+            at_unix: unix_of(&engine.runner, last.at_ms),
+            took_ms: u64::try_from(last.latency.as_millis()).unwrap_or(u64::MAX),
+        }),
         used_by: users(&status.key),
     };
     engine.runner.snapshot().into_iter().map(one).collect()

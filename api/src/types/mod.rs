@@ -10,7 +10,7 @@ pub use error::{ApiError, Problem};
 pub use explain::{DiceUsed, Dropped, ExplainQuery, Explained, StepTaken};
 pub use force::{ForceAction, ForceRequest, ForceResult, ForcedEntry, LoadReport, LoadResult};
 pub use state::{
-    CheckStatus, ChecksSummary, ConfigStatus, Degraded, LoadNow, MemberStatus, ReloadResult, ServiceStatus,
-    ServicesQuery, ServicesSummary, Status, TableStatus, Version,
+    CheckStatus, ChecksSummary, ConfigStatus, Degraded, LastVerdict, LoadNow, MemberStatus, ReloadResult,
+    ServiceStatus, ServicesQuery, ServicesSummary, Status, TableStatus, Version,
 };
 pub use tables::{LookupQuery, TableHit, TableLookup};

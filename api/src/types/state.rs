@@ -190,10 +190,25 @@ pub struct CheckStatus {
     pub state: String,
     /// Since when, when known.
     pub since_unix: Option<u64>,
-    /// What was seen last.
+    /// Why the state is so.
     pub reason: String,
+    /// The newest verdict, once there is one.
+    pub last: Option<LastVerdict>,
     /// The members that use it, as `service/member`.
     pub used_by: Vec<String>,
+}
+
+/// What a check said last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LastVerdict {
+    /// Whether it was good.
+    pub good: bool,
+    /// What was seen.
+    pub text: String,
+    /// When.
+    pub at_unix: u64,
+    /// Milliseconds the check took.
+    pub took_ms: u64,
 }
 
 /// What a reload did.

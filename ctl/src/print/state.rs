@@ -50,8 +50,8 @@ pub fn status(status: &Status, paint: Paint) -> String {
         let age = table.age_s.map_or(String::new(), |age| format!(", the oldest {} old", length(age)));
         let id =
             table.id.as_deref().map_or(String::new(), |id| format!(", id {}", id.get(..12).unwrap_or(id)));
-        text +=
-            &format!("{head}  {}: {} files, {} entries{age}{id}\n", table.name, table.files, table.entries);
+        let files = if table.files == 1 { "1 file".into() } else { format!("{} files", table.files) };
+        text += &format!("{head}  {}: {files}, {} entries{age}{id}\n", table.name, table.entries);
     }
     for (number, entry) in status.forced.iter().enumerate() {
         let head = if number == 0 { "forced  " } else { "        " };
@@ -102,7 +102,7 @@ fn ramp(member: &MemberStatus) -> String {
 fn since(member: &MemberStatus) -> String {
     member
         .since_unix
-        .map_or_else(|| member.state.clone(), |unix| format!("{} since {}", member.state, ago(unix)))
+        .map_or_else(|| member.state.clone(), |unix| format!("{} for {}", member.state, age(unix)))
 }
 
 fn why(member: &MemberStatus) -> String {
@@ -135,11 +135,11 @@ fn forced_words(entry: &ForcedEntry, paint: Paint) -> String {
 /// Health checks.
 #[must_use]
 pub fn checks(checks: &[CheckStatus], paint: Paint) -> String {
-    let rows: Vec<[String; 4]> = checks
+    let rows: Vec<[String; 5]> = checks
         .iter()
         .map(|check| {
             let since = check.since_unix.map_or(String::new(), |unix| format!("for {}", age(unix)));
-            [check.state.clone(), check.name.clone(), since, check.reason.clone()]
+            [check.state.clone(), check.name.clone(), since, of_services(check), words(check)]
         })
         .collect();
     if rows.is_empty() {
@@ -149,6 +149,26 @@ pub fn checks(checks: &[CheckStatus], paint: Paint) -> String {
         &rows,
         |column, cell, state| if column == 0 { by_state(state, cell, paint) } else { cell.to_owned() },
     )
+}
+
+/// The services that a check is for; two checks of one target are told apart by them.
+fn of_services(check: &CheckStatus) -> String {
+    let mut services: Vec<&str> =
+        check.used_by.iter().map(|user| user.split('/').next().unwrap_or(user)).collect();
+    services.dedup();
+    match services.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first, others @ ..] => format!("{first} and {} more", others.len()),
+    }
+}
+
+/// Why the state is so, and the newest verdict where it is of the other kind.
+fn words(check: &CheckStatus) -> String {
+    match &check.last {
+        Some(last) if last.good != (check.state == "up") => format!("{}; last {}", check.reason, last.text),
+        Some(_) | None => check.reason.clone(),
+    }
 }
 
 fn by_state(state: &str, text: &str, paint: Paint) -> String {
@@ -187,7 +207,11 @@ pub fn touched(what: &str, members: &[String]) -> String {
 pub fn reloaded(result: &ReloadResult, paint: Paint) -> String {
     let mut text = format!("reloaded in {} ms (generation {})\n", result.took_ms, result.generation);
     for warning in &result.warnings {
-        let place = format!("{}:{}:{}", warning.file, warning.line, warning.column);
+        // a warning about a whole file has no line
+        let place = match (warning.line, warning.column) {
+            (0, _) => warning.file.clone(),
+            (line, column) => format!("{}:{line}:{column}", warning.file),
+        };
         text += &format!("{} {place}: {}\n", paint.warn("warning:"), warning.message);
     }
     text
