@@ -149,8 +149,13 @@ async fn request(stream: &mut TcpStream) -> Option<(String, String)> {
 
 async fn answer(stream: &mut TcpStream, code: u16, text: &str) {
     let length = text.len();
+    let reason = match code {
+        200 => "OK",
+        404 => "Not Found",
+        _ => "Error",
+    };
     let response =
-        format!("HTTP/1.1 {code} -\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}");
+        format!("HTTP/1.1 {code} {reason}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}");
     let _ = stream.write_all(response.as_bytes()).await;
     let _ = stream.shutdown().await;
 }

@@ -237,10 +237,11 @@ impl Demo {
         let socket = dir.join("bj1.sock");
         let socket = socket.display();
         let config = dir.join("bj1.toml");
+        let portolan = command();
         output::write(&format!(
-            "\n{}\n  {}\n  {} +norecurse MX demo.example\n  portolan explain {SERVICE} --from 127.0.0.1 --ecs 36.110.1.0/24 --socket {socket}\n  \
-             portolan explain {SERVICE} --from 36.110.1.1 -c {}\n  portolan status --socket {socket}\n  \
-             portolan drain site:frankfurt --reason test --socket {}\n  \
+            "\n{}\n  {}\n  {} +norecurse MX demo.example\n  {portolan} explain {SERVICE} --from 127.0.0.1 --ecs 36.110.1.0/24 --socket {socket}\n  \
+             {portolan} explain {SERVICE} --from 36.110.1.1 -c {}\n  {portolan} status --socket {socket}\n  \
+             {portolan} drain site:frankfurt --reason test --socket {}\n  \
              curl -X POST http://{control}/stop/beijing/ct\n  curl -X POST http://{control}/start/beijing/ct\n",
             self.paint.bold("To try in another terminal:"),
             dig(*server, "36.110.1.0/24"),
@@ -249,6 +250,15 @@ impl Demo {
             dir.join("fra1.sock").display(),
         ));
     }
+}
+
+/// How to call this program from another terminal: by its name where the search path has it, else by its place.
+fn command() -> String {
+    let Ok(here) = std::env::current_exe() else { return "portolan".into() };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join("portolan")).find(|file| file.is_file());
+    let is_found = found.and_then(|file| file.canonicalize().ok()).is_some_and(|file| file == here);
+    if is_found { "portolan".into() } else { here.display().to_string() }
 }
 
 fn is_at(place: &str, wanted: &str) -> bool {
