@@ -5,17 +5,19 @@ use clap::{Args, Subcommand};
 use portolan_api::{Client, ClientError, DEFAULT_SOCKET, Endpoint};
 use std::path::PathBuf;
 
+const REACH: &str = "To reach a running node";
+
 /// How to reach the node. These stand behind any online command.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Reach {
     /// Unix socket of the node's API
-    #[arg(long, global = true, env = "PORTOLAN_SOCKET", value_name = "PATH", default_value = DEFAULT_SOCKET)]
+    #[arg(long, global = true, help_heading = REACH, env = "PORTOLAN_SOCKET", value_name = "PATH", default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
     /// TCP address of the node's API, e.g. http://192.0.2.1:8053, in place of the socket
-    #[arg(long, global = true, env = "PORTOLAN_URL", value_name = "URL", requires = "token_file")]
+    #[arg(long, global = true, help_heading = REACH, env = "PORTOLAN_URL", value_name = "URL", requires = "token_file")]
     pub url: Option<String>,
     /// File with the bearer token for --url
-    #[arg(long, global = true, env = "PORTOLAN_TOKEN_FILE", value_name = "FILE")]
+    #[arg(long, global = true, help_heading = REACH, env = "PORTOLAN_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 }
 
@@ -91,7 +93,7 @@ pub enum Online {
     #[command(after_help = format!("Examples:\n  portolan force down www.example.com/192.0.2.10 --ttl 15m\n  portolan force up link:beijing/ct\n\n{TARGETS}"))]
     Force {
         /// up or down
-        #[arg(value_enum)]
+        #[arg(value_enum, hide_possible_values = true)]
         state: ForcedState,
         /// Whom, and why
         #[command(flatten)]
