@@ -127,6 +127,15 @@ impl Problems {
         self.list.iter().any(|problem| problem.severity == Severity::Error)
     }
 
+    /// One list of several about the same files.
+    #[must_use]
+    pub fn merged(all: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = all.into_iter();
+        let Some(Self { files, mut list }) = all.next() else { return Self::default() };
+        list.extend(all.flat_map(|problems| problems.list));
+        Self::new(files, list)
+    }
+
     /// Gathers and sorts problems.
     pub(crate) fn new(files: Arc<[SourceFile]>, mut list: Vec<Problem>) -> Self {
         list.sort_by_key(|problem| {

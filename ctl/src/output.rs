@@ -36,8 +36,19 @@ impl Paint {
     /// Colours when standard output is a terminal and `NO_COLOR` is not set.
     #[must_use]
     pub fn stdout() -> Self {
-        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { is_on: wanted && std::io::stdout().is_terminal() }
+        Self { is_on: std::io::stdout().is_terminal() && are_colors_wanted() }
+    }
+
+    /// The same for standard error.
+    #[must_use]
+    pub fn stderr() -> Self {
+        Self { is_on: std::io::stderr().is_terminal() && are_colors_wanted() }
+    }
+
+    /// Whether there are colours.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self.is_on
     }
 
     /// Good: green.
@@ -73,6 +84,11 @@ impl Paint {
     fn wrap(self, code: &str, text: &str) -> String {
         if self.is_on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
+}
+
+/// Whether the user has not said otherwise: <https://no-color.org>.
+fn are_colors_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Writes to standard output. A reader that went away (`| head`) is no error.

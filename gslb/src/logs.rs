@@ -3,7 +3,6 @@
 
 use portolan_config::{LogFormat, LogLevel};
 use std::fs::File;
-use std::io::IsTerminal;
 use std::sync::{Mutex, OnceLock};
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::{Layered, SubscriberExt};
@@ -19,7 +18,7 @@ type Filtered = Layered<Reloadable<EnvFilter, Registry>, Registry>;
 
 /// Starts logging. `PORTOLAN_LOG` is stronger than the level of the config: `PORTOLAN_LOG=portolan_probe=debug,info`.
 pub fn start(level: LogLevel, format: LogFormat, file: Option<File>) {
-    let is_terminal = file.is_none() && std::io::stderr().is_terminal();
+    let is_terminal = file.is_none() && portolan_ctl::Paint::stderr().is_on();
     let writer = match file {
         Some(file) => BoxMakeWriter::new(Mutex::new(file)),
         None => BoxMakeWriter::new(std::io::stderr),

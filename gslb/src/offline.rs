@@ -14,7 +14,6 @@ use portolan_ctl::{Exit, Paint, output, print};
 use portolan_dns::present::{Asked, Presented, explain_query, present};
 use portolan_dns::respond::{Now, Snapshot};
 use serde::Serialize;
-use std::io::IsTerminal;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,23 +34,20 @@ struct Checked {
 /// Reads a config, reports every problem and runs its tests.
 #[must_use]
 pub fn check(path: &Path, json: bool) -> Exit {
-    let (problems, services, expects, mut good) = match portolan_config::load(path) {
+    let (problems, services, expects) = match portolan_config::load(path) {
         Ok(config) => {
-            let failed = failed_expects(&config);
-            let good = failed.is_empty();
-            let (services, expects) = (config.services.len(), config.expects.len());
-            ([vec![config.warnings_at(clock::unix_s())], failed].concat(), services, expects, good)
+            let problems =
+                std::iter::once(config.warnings_at(clock::unix_s())).chain(failed_expects(&config));
+            (Problems::merged(problems), config.services.len(), config.expects.len())
         }
-        Err(problems) => (vec![problems], 0, 0, false),
+        Err(problems) => (problems, 0, 0),
     };
-    good &= !problems.iter().any(Problems::has_errors);
+    let good = !problems.has_errors();
     if json {
-        let problems = problems.iter().flat_map(problems_of).collect();
-        output::write_json(&Checked { good, problems, services, expects });
+        output::write_json(&Checked { good, problems: problems_of(&problems), services, expects });
     } else {
-        let color = std::io::stderr().is_terminal();
-        for problems in problems.iter().filter(|problems| !problems.is_empty()) {
-            output::complain(&problems.render(color));
+        if !problems.is_empty() {
+            output::complain(&problems.render(Paint::stderr().is_on()));
         }
         if good {
             let counted =
@@ -99,7 +95,7 @@ fn with_config(path: &Path, json: bool, then: impl FnOnce(&Compiled) -> Exit) ->
             refuse(&ApiError::refused(text, problems_of(&problems), problems.render(false)), json)
         }
         Err(problems) => {
-            output::complain(&problems.render(std::io::stderr().is_terminal()));
+            output::complain(&problems.render(Paint::stderr().is_on()));
             Exit::Bad
         }
     }
@@ -161,22 +157,42 @@ fn failed_expects(config: &Compiled) -> Vec<Problems> {
             let answer = ask(&snapshot, expect, roll);
             (!holds(&expect.answer, answer.as_ref())).then_some(answer)
         })?;
-        let got = got.map_or_else(
-            || "no reply".into(),
-            |it| {
-                if it.answer.is_empty() { it.rcode } else { format!("{:?}", it.answer) }
-            },
+        let Expect { client, name, rtype, .. } = expect;
+        let (out, says) = match expect.down.len() {
+            0 => (String::new(), "says why"),
+            1 => (" with 1 member down".into(), "tells the choice with all members up"),
+            n => (format!(" with {n} members down"), "tells the choice with all members up"),
+        };
+        let message = format!(
+            "expected {} for {name} {rtype} from {client}{out}, got {}",
+            wanted(&expect.answer),
+            got.as_ref().map_or("no reply".into(), told_as)
         );
-        let message =
-            format!("the answer to {} {} for {} is {got}", expect.name, expect.rtype, expect.client);
-        let client = expect.ecs.map_or(String::new(), |ecs| format!(" --ecs {ecs}"));
-        let help = format!(
-            "`portolan explain {} --type {} --from {}{client} -c FILE` says why",
-            expect.name, expect.rtype, expect.client
-        );
+        let ecs = expect.ecs.map_or(String::new(), |ecs| format!(" --ecs {ecs}"));
+        let help = format!("`portolan explain {name} --type {rtype} --from {client}{ecs} -c FILE` {says}");
         Some(config.problem_at(expect.at, "expect", message, Some(help)))
     });
     failed.collect()
+}
+
+/// An expected answer as the config writes it.
+fn wanted(answer: &ExpectAnswer) -> String {
+    match answer {
+        ExpectAnswer::Data(data) => format!("{data:?}"),
+        ExpectAnswer::Word(ExpectWord::NoData) => "nodata".into(),
+        ExpectAnswer::Word(ExpectWord::NxDomain) => "nxdomain".into(),
+        ExpectAnswer::Word(ExpectWord::ServFail) => "servfail".into(),
+        ExpectAnswer::Word(ExpectWord::Refused) => "refused".into(),
+    }
+}
+
+/// A real answer in the same words.
+fn told_as(got: &Presented) -> String {
+    match got.rcode.as_str() {
+        "NOERROR" if got.answer.is_empty() => "nodata".into(),
+        "NOERROR" => format!("{:?}", got.answer),
+        rcode => rcode.to_ascii_lowercase(),
+    }
 }
 
 fn ask(snapshot: &Snapshot, expect: &Expect, roll: u64) -> Option<Presented> {

@@ -4,9 +4,8 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::{logs, udp};
 use portolan_config::Compiled;
-use portolan_ctl::{Exit, output};
+use portolan_ctl::{Exit, Paint, output};
 use sd_notify::NotifyState;
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,7 @@ pub fn run(path: &Path) -> Exit {
     let config = match portolan_config::load(path) {
         Ok(config) => config,
         Err(problems) => {
-            output::complain(&problems.render(std::io::stderr().is_terminal()));
+            output::complain(&problems.render(Paint::stderr().is_on()));
             return Exit::Bad;
         }
     };
