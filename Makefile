@@ -21,11 +21,12 @@ build: ## the program, target/release/portolan
 	@scripts/setup.sh build
 	cargo build --release --bin portolan
 
-install: ## put the built program, unit, tables and examples into /usr and /etc (or below DESTDIR); an own config stays
+install: ## put the built program, unit, tables, docs and examples into /usr and /etc (or below DESTDIR); an own config stays
 	install -Dm755 target/release/portolan $(DESTDIR)/usr/bin/portolan
 	install -Dm644 deploy/portolan.service $(DESTDIR)/usr/lib/systemd/system/portolan.service
 	install -Dm644 deploy/portolan.sysusers $(DESTDIR)/usr/lib/sysusers.d/portolan.conf
 	install -Dm644 -t $(DESTDIR)/usr/share/portolan/isp-tables isp-tables/*.txt isp-tables/*.sha256 isp-tables/*.md
+	install -Dm644 -t $(DESTDIR)/usr/share/doc/portolan docs/configuration.md docs/operations.md docs/checks.md
 	install -Dm644 -t $(DESTDIR)/usr/share/doc/portolan/examples deploy/examples/*
 	sed -i 's|"../../isp-tables/" .*|"/usr/share/portolan/isp-tables/"|' $(DESTDIR)/usr/share/doc/portolan/examples/*.toml
 	test -e $(DESTDIR)/etc/portolan/portolan.toml || install -Dm644 deploy/portolan.toml $(DESTDIR)/etc/portolan/portolan.toml
