@@ -50,7 +50,8 @@ fn folds((mut fixture, leaves): (Fixture, Vec<Leaf>)) -> (Fixture, Vec<Leaf>) {
 
 fn with_rows() -> (Fixture, Vec<Row>) {
     let (fixture, leaves) = with_leaves();
-    let mut rows = vec![Row::default(); CLIENTS];
+    // a clone would have no room for picks
+    let mut rows: Vec<Row> = (0..CLIENTS).map(|_| Row::default()).collect();
     for ((&(service, ..), &leaf), row) in fixture.clients.iter().zip(&leaves).zip(&mut rows) {
         fold(&fixture.view, service, leaf, row, &mut Silent);
     }

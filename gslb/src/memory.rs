@@ -9,8 +9,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 /// The size of a large page on x86-64 and, with 4 KiB base pages, on aarch64.
 const PAGE: usize = 2 << 20;
-/// Blocks from this size on are asked for in large pages; at most a page each is lost to alignment.
-const LARGE: usize = 2 * PAGE;
+/// Blocks from this size on are given whole large pages; less than one each is lost.
+const LARGE: usize = PAGE / 2;
 
 /// The system's allocator, with large pages for large blocks.
 #[derive(Debug)]
@@ -21,7 +21,8 @@ fn real(layout: Layout) -> Layout {
     if layout.size() < LARGE {
         return layout;
     }
-    layout.align_to(PAGE).unwrap_or(layout)
+    let whole = layout.size().checked_next_multiple_of(PAGE);
+    whole.and_then(|size| Layout::from_size_align(size, layout.align().max(PAGE)).ok()).unwrap_or(layout)
 }
 
 /// Asks for large pages; where the kernel has none to give, nothing changes.
@@ -37,7 +38,7 @@ unsafe impl GlobalAlloc for LargePages {
         let real = real(layout);
         // SAFETY: the layout is valid and not empty, as the caller promises of its own.
         let block = unsafe { System.alloc(real) };
-        if real.align() != layout.align() && !block.is_null() {
+        if layout.size() >= LARGE && !block.is_null() {
             advise(block, real.size());
         }
         block
@@ -67,6 +68,11 @@ unsafe impl GlobalAlloc for LargePages {
         if layout.size() < LARGE && size < LARGE {
             // SAFETY: as the caller promises; both layouts are the system's own.
             return unsafe { System.realloc(block, layout, size) };
+        }
+        if layout.size() >= LARGE
+            && Layout::from_size_align(size, layout.align()).is_ok_and(|wanted| real(wanted) == real(layout))
+        {
+            return block;
         }
         // SAFETY: the caller promises that `size` with this alignment is a valid layout; the new block is distinct
         // from the old one and both hold the smaller of the two sizes.

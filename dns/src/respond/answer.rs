@@ -96,25 +96,8 @@ pub(crate) fn answer<C: Choose>(
         },
     };
     let mut next = walk.name(lower, hash);
-    let mut seen = [owner; CHAIN_MAX];
-    let mut scratch = [0; 256];
-    for count in 1..CHAIN_MAX {
-        let Next::Follow(name) = next else { break };
-        let wire = walk.writer.name(name);
-        // a loop ends where it would repeat itself
-        let is_loop =
-            seen.iter().take(count).any(|before| walk.writer.name(*before).eq_ignore_ascii_case(wire));
-        if is_loop {
-            return walk.out;
-        }
-        let hash = hash::lower_and_hash(wire, &mut scratch);
-        let len = wire.len();
-        if let Some(place) = seen.get_mut(count) {
-            *place = name;
-        }
-        walk.owner = name;
-        walk.is_first = false;
-        next = walk.name(scratch.get(..len).unwrap_or_default(), hash);
+    if matches!(next, Next::Follow(_)) {
+        next = walk.follow(next);
     }
     let mut out = walk.out;
     if let Next::Beside(targets, start) = next
@@ -138,6 +121,33 @@ struct Walk<'q, 'w, 'b, C> {
 }
 
 impl<'q, C: Choose> Walk<'q, '_, '_, C> {
+    /// Goes on from alias to alias. Apart, because its places for a chain of names are not free to make ready.
+    #[cold]
+    #[inline(never)]
+    fn follow(&mut self, mut next: Next<'q>) -> Next<'q> {
+        let mut seen = [self.owner; CHAIN_MAX];
+        let mut scratch = [0; 256];
+        for count in 1..CHAIN_MAX {
+            let Next::Follow(name) = next else { break };
+            let wire = self.writer.name(name);
+            // a loop ends where it would repeat itself
+            let is_loop =
+                seen.iter().take(count).any(|before| self.writer.name(*before).eq_ignore_ascii_case(wire));
+            if is_loop {
+                return Next::Done;
+            }
+            let hash = hash::lower_and_hash(wire, &mut scratch);
+            let len = wire.len();
+            if let Some(place) = seen.get_mut(count) {
+                *place = name;
+            }
+            self.owner = name;
+            self.is_first = false;
+            next = self.name(scratch.get(..len).unwrap_or_default(), hash);
+        }
+        next
+    }
+
     #[inline]
     fn name(&mut self, lower: &[u8], hash: u64) -> Next<'q> {
         let catalog = self.question.catalog;
