@@ -208,6 +208,10 @@ pub(super) fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>, TablePro
         );
         problem(path, None, None, fault)
     };
+    // asked before opening: a pipe waits for its writer
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(failed(std::io::Error::other("not a regular file")));
+    }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
     file.take(max_bytes + 1).read_to_end(&mut bytes).map_err(failed)?;
