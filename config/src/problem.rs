@@ -95,6 +95,9 @@ impl Problem {
     }
 }
 
+/// Most problems that are drawn with their line: nobody reads more at once, and each looks through its whole file.
+const SHOWN: usize = 500;
+
 /// The text of a config file, for places.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
@@ -175,9 +178,13 @@ impl Problems {
     pub fn render(&self, color: bool) -> String {
         let renderer = if color { Renderer::styled() } else { Renderer::plain() };
         let mut text = String::new();
-        for problem in &self.list {
+        for problem in self.list.iter().take(SHOWN) {
             text.push_str(&renderer.render(&[self.group(problem)]));
             text.push_str("\n\n");
+        }
+        let left = self.list.len().saturating_sub(SHOWN);
+        if left > 0 {
+            text.push_str(&format!("{left} more are not shown\n\n"));
         }
         let count = |severity| self.list.iter().filter(|problem| problem.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
