@@ -69,6 +69,10 @@ fn token(config: &Compiled) -> Result<String, DoorError> {
     let Some(api) = config.api.as_ref().filter(|api| !api.tcp.is_empty()) else { return Ok(String::new()) };
     let path = api.token_file.clone().unwrap_or_default();
     let failed = |cause| DoorError { what: format!("the token file {}", path.display()), cause };
+    // a pipe would wait for its writer
+    if !std::fs::metadata(&path).map_err(failed)?.is_file() {
+        return Err(failed(io::Error::other("not a regular file")));
+    }
     let token = std::fs::read_to_string(&path).map_err(failed)?.trim().to_owned();
     if token.is_empty() {
         return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "it is empty")));

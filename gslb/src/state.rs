@@ -90,7 +90,7 @@ impl StateDir {
 
     /// Saves check states.
     pub fn save_checks(&self, checks: Vec<(String, Saved)>) {
-        self.write(CHECKS, Checks { checks: checks.into_iter().collect() });
+        let _ = self.write(CHECKS, Checks { checks: checks.into_iter().collect() });
     }
 
     /// The saved words of operators.
@@ -99,16 +99,17 @@ impl StateDir {
         self.read(FORCED)
     }
 
-    /// Saves the words of operators.
-    pub fn save_words(&self, words: &Words) {
-        self.write(FORCED, words.clone());
+    /// Saves the words of operators; whether they are saved now.
+    #[must_use]
+    pub fn save_words(&self, words: &Words) -> bool {
+        self.write(FORCED, words.clone())
     }
 
     /// Puts the saved choices into a table; how many there were.
     #[must_use]
     pub fn restore_choices(&self, table: &Table, now_s: u32) -> usize {
         let path = self.dir.join(CHOICES);
-        let octets = match std::fs::read(&path) {
+        let octets = match octets_of(&path) {
             Ok(octets) => octets,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return 0,
             Err(error) => {
@@ -142,7 +143,7 @@ impl StateDir {
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Read<T> {
         let path = self.dir.join(name);
-        let text = match std::fs::read(&path) {
+        let text = match octets_of(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Read::Missing,
             Err(error) => {
@@ -162,10 +163,11 @@ impl StateDir {
         Read::Broken
     }
 
-    fn write<T: Serialize + DeserializeOwned>(&self, name: &str, content: T) {
+    /// Replaces a file. What goes wrong is logged.
+    fn write<T: Serialize + DeserializeOwned>(&self, name: &str, content: T) -> bool {
         let path = self.dir.join(name);
         // what could not be read may hold an operator's words: it is not thrown away
-        if matches!(std::fs::read(&path), Ok(text) if serde_json::from_slice::<Envelope<T>>(&text).is_err()) {
+        if matches!(octets_of(&path), Ok(text) if serde_json::from_slice::<Envelope<T>>(&text).is_err()) {
             let aside = self.dir.join(format!("{name}.broken"));
             if std::fs::rename(&path, &aside).is_ok() {
                 warn!(path = %aside.display(), "the broken state file was set aside");
@@ -176,9 +178,10 @@ impl StateDir {
             text.push(b'\n');
             self.replace(&path, &text)
         });
-        if let Err(error) = result {
+        if let Err(error) = &result {
             error!(path = %path.display(), %error, "a state file cannot be written; a restart would not know this state");
         }
+        result.is_ok()
     }
 
     fn replace(&self, path: &Path, octets: &[u8]) -> io::Result<()> {
@@ -190,6 +193,14 @@ impl StateDir {
         // the rename itself must be on the disk too
         File::open(&self.dir)?.sync_all()
     }
+}
+
+/// What a file holds. Only files are opened: a pipe would wait for its writer.
+fn octets_of(path: &Path) -> io::Result<Vec<u8>> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    std::fs::read(path)
 }
 
 #[cfg(test)]
@@ -216,7 +227,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(&dir.path().join("a/b")).unwrap();
         assert!(matches!(state.words(), Read::Missing));
-        state.save_words(&words());
+        assert!(state.save_words(&words()));
         assert!(matches!(state.words(), Read::Good(read) if read == words()));
         assert!(!dir.path().join("a/b/forced.new").exists());
         assert!(state.checks().is_empty());
@@ -241,7 +252,7 @@ mod tests {
     fn a_broken_file_is_refused_whole_and_kept() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(dir.path()).unwrap();
-        state.save_words(&words());
+        assert!(state.save_words(&words()));
         let path = dir.path().join(FORCED);
         let good = std::fs::read_to_string(&path).unwrap();
         for broken in [
@@ -256,8 +267,24 @@ mod tests {
             assert!(matches!(state.words(), Read::Broken), "{broken}");
         }
         std::fs::write(&path, "{").unwrap();
-        state.save_words(&words());
+        assert!(state.save_words(&words()));
         assert!(matches!(state.words(), Read::Good(_)));
         assert_eq!(std::fs::read_to_string(dir.path().join("forced.json.broken")).unwrap(), "{");
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        for name in [FORCED, CHECKS, CHOICES] {
+            let path = dir.path().join(name);
+            let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+            assert!(made.success());
+        }
+        assert!(matches!(state.words(), Read::Broken));
+        assert!(state.checks().is_empty());
+        assert_eq!(state.restore_choices(&Table::new(64), 7), 0);
+        assert!(state.save_words(&words()));
+        assert!(matches!(state.words(), Read::Good(_)));
     }
 }

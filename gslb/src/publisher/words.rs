@@ -20,6 +20,7 @@ pub(super) struct WordBook {
     /// By service and member.
     said: BTreeMap<(String, String), Word>,
     waiting: BTreeSet<Waiting>,
+    /// Whether the file does not say this yet.
     is_changed: bool,
 }
 
@@ -42,6 +43,12 @@ impl WordBook {
 
     /// Reads the file again: what is in it holds, a missing one clears all, a broken one changes nothing (O05).
     pub(super) fn reload(&mut self) {
+        // a disk that was full: the file is older than what was said since (T7)
+        self.save_if_changed();
+        if self.is_changed {
+            warn!("the forced states in force are not in their file; they stay");
+            return;
+        }
         match self.state.as_ref().map(StateDir::words) {
             Some(Read::Good(words)) => self.replace(words),
             Some(Read::Missing) => {
@@ -135,6 +142,10 @@ impl WordBook {
         }
         self.is_changed = true;
         self.save_if_changed();
+        if self.is_changed {
+            warnings
+                .push("this could not be saved: a restart would not know it; the log has the cause".into());
+        }
         Ok(warnings)
     }
 
@@ -166,16 +177,54 @@ impl WordBook {
         self.said.values().filter_map(|word| word.ends)
     }
 
-    /// Saves when there is something new.
+    /// Saves when there is something new; what cannot be saved is tried again with the next news.
     pub(super) fn save_if_changed(&mut self) {
-        if !std::mem::take(&mut self.is_changed) {
+        if !self.is_changed {
             return;
         }
-        if let Some(state) = &self.state {
-            state.save_words(&Words {
-                forced: self.entries(),
-                waiting: self.waiting.iter().cloned().collect(),
-            });
+        let words = || Words { forced: self.entries(), waiting: self.waiting.iter().cloned().collect() };
+        self.is_changed = self.state.as_ref().is_some_and(|state| !state.save_words(&words()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roster::{RosterMember, RosterService};
+
+    #[test]
+    fn what_could_not_be_saved_outlives_a_reload() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let member = RosterMember { name: "ct".into(), ..RosterMember::default() };
+        let service =
+            RosterService { name: "www.".into(), members: vec![member], ..RosterService::default() };
+        let roster = Roster { services: vec![service] };
+        let at = [MemberAt { service: 0, member: 0 }];
+        let drain = ForceRequest {
+            target: "*".into(),
+            action: ForceAction::Drain,
+            author: "ops".into(),
+            reason: String::new(),
+            ttl_s: None,
+        };
+        let enable = ForceRequest { action: ForceAction::Enable, ..drain.clone() };
+        // a folder in the way of the new file: as good as a full disk, also for root
+        let in_the_way = dir.path().join("forced.new");
+        let mut book = WordBook::open(Some(state));
+        for (request, count) in [(&drain, 1), (&enable, 0), (&drain, 1)] {
+            std::fs::create_dir(&in_the_way).unwrap();
+            assert_eq!(book.say(&roster, &at, request).unwrap().len(), 1);
+            book.reload();
+            assert_eq!(book.entries().len(), count);
+            std::fs::remove_dir(&in_the_way).unwrap();
+            // the disk has room again
+            book.reload();
+            assert_eq!(book.entries().len(), count);
+            assert_eq!(WordBook::open(book.state.clone()).entries().len(), count);
         }
+        std::fs::remove_file(dir.path().join("forced.json")).unwrap();
+        book.reload();
+        assert!(book.entries().is_empty());
     }
 }
