@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tracing::{info, warn};
 
 /// Threads of the control plane and TCP; UDP has its own.
@@ -43,6 +44,7 @@ pub fn run(path: &Path) -> Exit {
     };
     let exit = runtime.block_on(serve(path, config));
     runtime.shutdown_timeout(LAST_MOMENTS);
+    logs::finish();
     exit
 }
 
@@ -66,19 +68,32 @@ async fn serve(path: &Path, config: Compiled) -> Exit {
     let engine = match Engine::start(path, config) {
         Ok(engine) => engine,
         Err(error) => {
+            logs::finish();
             output::complain(&format!("error: {error}"));
             return Exit::Bad;
         }
     };
     info!(node = name, version = env!("CARGO_PKG_VERSION"), "ready");
     tell(&[NotifyState::Ready, NotifyState::Status("answering")]);
+    // beside the signals: a reload takes as long as the tables are large, an end must not wait for it
+    let wanted = Arc::new(Notify::new());
+    let reloads = tokio::spawn(reload_when(wanted.clone(), engine.clone()));
     while let Wish::Reload = signals.next().await {
-        reload(&engine).await;
+        wanted.notify_one();
     }
+    reloads.abort();
     tell(&[NotifyState::Stopping]);
     info!("ending");
     let _ = tokio::task::spawn_blocking(move || engine.stop()).await;
     Exit::Good
+}
+
+/// Reloads when it is wanted, once for all wishes that came meanwhile.
+async fn reload_when(wanted: Arc<Notify>, engine: Arc<Engine>) {
+    loop {
+        wanted.notified().await;
+        reload(&engine).await;
+    }
 }
 
 async fn reload(engine: &Arc<Engine>) {
