@@ -156,8 +156,9 @@ pub fn load_with(
     let compiled = spec.and_then(|spec| {
         let of_form = problems.len();
         let compiled = compile(&spec, files, &paths, hash, previous, &mut problems);
-        if !spec.is_whole() {
-            // what is odd may be so only because of what was left out
+        let is_wrong = problems.iter().any(|problem| problem.severity == Severity::Error);
+        if is_wrong || !spec.is_whole() {
+            // what is odd may be so only because of what was left out, or is wrong
             let mut number = 0..;
             problems.retain(|problem| {
                 number.next().is_some_and(|number| number < of_form) || problem.severity == Severity::Error

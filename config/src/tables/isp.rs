@@ -181,7 +181,12 @@ impl IspTables {
                 warnings.push(problem(&stats.file, None, None, Fault::new(message, help)))
             };
             if stats.masked > 0 {
-                let message = format!("{} prefixes had host bits set, which were cut off", stats.masked);
+                let had = if stats.masked == 1 {
+                    "1 prefix had".into()
+                } else {
+                    format!("{} prefixes had", stats.masked)
+                };
+                let message = format!("{had} host bits set, which were cut off");
                 warn(message, "write network addresses, or set strict to refuse such lines");
             }
             if stats.bad_lines > 0 {

@@ -85,7 +85,7 @@ impl Reader<'_> {
         let includer = from.and_then(|place| self.read.files.get(usize::try_from(place.file).ok()?)).cloned();
         let (name, text) = self.source.read(path, includer.as_deref()).map_err(|reason| {
             fail(place, format!("cannot read {}: {reason}", shown(path.as_bytes())))
-                .help("paths are relative to the file that includes")
+                .help("a path is relative to the file it is written in")
         })?;
         self.octets = self.octets.saturating_add(text.len());
         if self.octets > self.limits.octets {
