@@ -243,7 +243,7 @@ fn checks(engine: &Engine) -> Vec<CheckStatus> {
                 Verdict::Bad(reason) => reason.to_string(),
             },
             at_unix: unix_of(&engine.runner, last.at_ms),
-            took_ms: u64::try_from(last.latency.as_millis()).unwrap_or(u64::MAX),
+            took_us: u64::try_from(last.latency.as_micros()).unwrap_or(u64::MAX),
         }),
         used_by: users(&status.key),
     };

@@ -207,8 +207,8 @@ pub struct LastVerdict {
     pub text: String,
     /// When.
     pub at_unix: u64,
-    /// Milliseconds the check took.
-    pub took_ms: u64,
+    /// Microseconds the check took.
+    pub took_us: u64,
 }
 
 /// What a reload did.
