@@ -1,8 +1,9 @@
 //! Response rate limiting: a bounded table of token buckets that all workers share without a lock.
 //!
 //! A bucket is one word: a tag of its key (16 bits), limited replies (8), and the time in microseconds until which its
-//! rate is used up (40, the generic cell rate algorithm). Two keys that fall into one bucket take it from each other, so
-//! a collision can only let more pass, never block a stranger.
+//! rate is used up (40, the generic cell rate algorithm). A key may use any of four buckets side by side and takes the
+//! one least used up from another; so a collision can only let more pass, never block a stranger. Which keys meet
+//! depends on a seed that nobody outside knows.
 
 use crate::ecs::PrefixSet;
 use crate::respond::Class;
@@ -64,9 +65,12 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub struct Rrl {
     config: RrlConfig,
-    buckets: Box<[AtomicU64]>,
+    seed: u64,
+    buckets: Box<[[AtomicU64; WAYS]]>,
 }
 
+/// Buckets a key may use: one cache line holds two such groups.
+const WAYS: usize = 4;
 /// Bits of a bucket's word that hold a time.
 const TIME_BITS: u32 = 40;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
@@ -74,11 +78,11 @@ const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 const BURST_US: u64 = 1_000_000;
 
 impl Rrl {
-    /// A table with all buckets full.
+    /// A table with all buckets full. `seed` should be drawn anew by each process.
     #[must_use]
-    pub fn new(config: RrlConfig) -> Self {
-        let size = config.buckets.clamp(1 << 8, 1 << 26).next_power_of_two();
-        Self { config, buckets: (0..size).map(|_| AtomicU64::new(0)).collect() }
+    pub fn new(config: RrlConfig, seed: u64) -> Self {
+        let groups = (config.buckets.clamp(1 << 8, 1 << 26) / WAYS).next_power_of_two();
+        Self { config, seed, buckets: (0..groups).map(|_| Default::default()).collect() }
     }
 
     /// The settings.
@@ -100,19 +104,21 @@ impl Rrl {
         if rate == 0 || config.exempt.contains(source) {
             return Verdict::Pass;
         }
-        let hash = mix(mix(self.prefix(source) ^ kind << 56) ^ key);
-        let Some(bucket) = self.buckets.get(hash as usize & (self.buckets.len() - 1)) else {
+        let hash = mix(self.seed ^ mix(mix(self.prefix(source) ^ kind << 56) ^ key));
+        let Some(group) = self.buckets.get(hash as usize & (self.buckets.len() - 1)) else {
             return Verdict::Pass;
         };
         // never 0, which is a bucket not yet used
         let tag = (hash >> 48) as u16 | 1;
         let now_us = mono_ms.wrapping_mul(1000) & TIME_MASK;
-        let word = bucket.load(Ordering::Relaxed);
-        let is_ours = (word >> 48) as u16 == tag;
-        let limited = if is_ours { (word >> TIME_BITS) as u8 } else { 0 };
-        // how far ahead of now the bucket is used up; farther than is possible is long ago, seen around the clock
-        let ahead_us = (word & TIME_MASK).wrapping_sub(now_us) & TIME_MASK;
-        let ahead_us = if is_ours && ahead_us <= 2 * BURST_US { ahead_us } else { 0 };
+        let is_ours = |word: u64| (word >> 48) as u16 == tag;
+        let used_up = |word: u64| used_up_us(word, now_us);
+        let words = group.iter().map(|bucket| (bucket, bucket.load(Ordering::Relaxed)));
+        let Some((bucket, word)) = words.min_by_key(|&(_, word)| (!is_ours(word), used_up(word))) else {
+            return Verdict::Pass;
+        };
+        let limited = if is_ours(word) { (word >> TIME_BITS) as u8 } else { 0 };
+        let ahead_us = if is_ours(word) { used_up(word) } else { 0 };
         let interval_us = BURST_US / u64::from(rate);
         let pass = ahead_us + interval_us <= BURST_US;
         let until_us = (now_us + ahead_us + if pass { interval_us } else { 0 }) & TIME_MASK;
@@ -140,6 +146,12 @@ impl Rrl {
             }
         }
     }
+}
+
+/// How far ahead of now a bucket is used up; farther than is possible is long ago, seen around the clock.
+const fn used_up_us(word: u64, now_us: u64) -> u64 {
+    let ahead_us = (word & TIME_MASK).wrapping_sub(now_us) & TIME_MASK;
+    if ahead_us <= 2 * BURST_US { ahead_us } else { 0 }
 }
 
 const fn mix(value: u64) -> u64 {

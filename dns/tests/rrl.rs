@@ -23,7 +23,7 @@ cut.example.com. 60 IN NS ns.example.net.
 
 fn limited(config: RrlConfig) -> Server {
     let mut server = serve(&[ZONE]);
-    server.options(|options| options.rrl = Some(Arc::new(Rrl::new(config))));
+    server.options(|options| options.rrl = Some(Arc::new(Rrl::new(config, 1))));
     server
 }
 
@@ -82,6 +82,15 @@ fn a_flood_is_limited_and_strangers_are_not() {
     for _ in 0..50 {
         assert!(server.send(&query("a.example.com.", "A"), "198.51.100.7", Transport::Tcp).is_some());
     }
+}
+
+/// Prefixes that meet in a small table are limited all the same.
+#[test]
+fn many_prefixes_in_a_small_table() {
+    let mut server = limited(RrlConfig { buckets: 1000, ..ten() });
+    let name = |_: usize| "a.example.com.".to_owned();
+    let (whole, ..) = burst(&mut server, 200 * 100, name, |i| format!("10.0.{}.1", i % 200));
+    assert!((2_000..2_100).contains(&whole), "{whole}");
 }
 
 /// Random names do not evade it: what is not there, what a wildcard makes and what is delegated count as one each.

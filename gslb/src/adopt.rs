@@ -48,7 +48,7 @@ fn options(compiled: &Compiled, carried: &mut Carried) -> Options {
     // the table of limits lives on unless its settings changed
     carried.rrl = rrl.as_ref().map(|config| match carried.rrl.take() {
         Some(running) if running.config() == config => running,
-        Some(_) | None => Arc::new(Rrl::new(config.clone())),
+        Some(_) | None => Arc::new(Rrl::new(config.clone(), fastrand::u64(..))),
     });
     Options {
         ecs: ecs.clone(),
