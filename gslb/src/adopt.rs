@@ -118,6 +118,8 @@ fn seat_lane(compiled: &Compiled, lane: ServiceId, members: &mut [RosterMember])
         if !member.data.contains(&info.data) {
             member.data.push(info.data.clone());
         }
+        let inside = info.inside.map(|address| address.to_string());
+        member.inside.extend(inside.filter(|address| !member.inside.contains(address)));
         member.seats.push(Seat {
             service: lane,
             candidate: CandidateId(number),

@@ -184,6 +184,7 @@ fn member(engine: &Engine, look: &Look, member: &RosterMember) -> MemberStatus {
     MemberStatus {
         name: member.name.clone(),
         address: member.data.join(", "),
+        inside: (!member.inside.is_empty()).then(|| member.inside.join(", ")),
         site: member.site.clone(),
         link: member.link.clone(),
         weight: member.weight,

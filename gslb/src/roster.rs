@@ -34,6 +34,8 @@ pub struct RosterMember {
     pub name: String,
     /// What is answered: addresses, or a target's name.
     pub data: Vec<String>,
+    /// Its addresses behind NAT.
+    pub inside: Vec<String>,
     /// Where it is.
     pub site: Option<String>,
     /// The link of the site.

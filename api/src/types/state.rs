@@ -136,6 +136,8 @@ pub struct MemberStatus {
     pub name: String,
     /// What is answered.
     pub address: String,
+    /// Its address behind NAT, where the config names one.
+    pub inside: Option<String>,
     /// Where it is.
     pub site: Option<String>,
     /// The link of the site.
@@ -148,7 +150,7 @@ pub struct MemberStatus {
     pub state: String,
     /// Since when, when known.
     pub since_unix: Option<u64>,
-    /// What was seen last.
+    /// Why its state is so.
     pub reason: String,
     /// Whether it may be answered now.
     pub usable: bool,

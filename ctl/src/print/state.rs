@@ -81,7 +81,8 @@ pub fn services(services: &[ServiceStatus], paint: Paint) -> String {
             .map(|member| {
                 let usable = if member.usable { "usable" } else { "out" };
                 let share = format!("tier {} weight {}{}", member.tier, member.weight, ramp(member));
-                [usable.into(), member.name.clone(), share, since(member), why(member)]
+                let inside = member.inside.as_ref().map_or(String::new(), |at| format!(" (inside {at})"));
+                [usable.into(), format!("{}{inside}", member.name), share, since(member), why(member)]
             })
             .collect();
         let table = columns(&rows, |column, cell, usable| match column {
