@@ -31,13 +31,14 @@ install: ## put the built program, unit, tables, docs and examples into /usr and
 	sed -i 's|"../../isp-tables/" .*|"/usr/share/portolan/isp-tables/"|' $(DESTDIR)/usr/share/doc/portolan/examples/*.toml
 	test -e $(DESTDIR)/etc/portolan/portolan.toml || install -Dm644 deploy/portolan.toml $(DESTDIR)/etc/portolan/portolan.toml
 
+# The programs are built with the tests: alone they would have other features, and what is below them be built twice.
 test: ## everything that must hold: formatting, lints, ISP tables, systemd unit, all tests
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory lint
 	$(call say,ISP tables: generator and data)
 	python3 -m unittest discover -q -s isp-tables
 	$(call say,programs that the whole-system tests drive)
-	cargo build --workspace
+	cargo build --workspace --bins --tests
 	$(call say,tests)
 	cargo test --workspace
 
