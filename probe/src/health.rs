@@ -32,6 +32,16 @@ pub enum State {
     Down,
 }
 
+impl State {
+    /// The word of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
 /// What a state rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Basis {

@@ -111,7 +111,8 @@ async fn run_once(
     let (basis, load) = (cell.health.basis, cell.health.load());
     let change = cell.health.observe(key.def().timing(), means.now_ms(), verdict, latency);
     if let Some(change) = change {
-        info!(check = %key, from = ?change.from, to = ?change.to, reason = cell.health.reason, "state changed");
+        let from = if basis == Basis::Initial { "unknown" } else { change.from.name() };
+        info!(check = %key, from, to = change.to.name(), reason = cell.health.reason, "state changed");
     }
     let news = change.is_some() || basis != Basis::Observed || load != cell.health.load();
     Some(news.then(|| Event { key: key.clone(), health: cell.health.clone(), change }))
