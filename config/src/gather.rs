@@ -122,6 +122,7 @@ fn read_file<T: Value>(
             let mut problem = Problem::error("unreadable", included_at.unwrap_or(Span::NOWHERE), message);
             if included_at.is_none() {
                 problem.place = Where::File { file: name, line: None, column: None };
+                problem = problem.help("name the config with -c FILE or in PORTOLAN_CONFIG");
             }
             gathered.problems.push(problem);
             return None;

@@ -2,7 +2,7 @@
 
 use crate::time::parse_seconds;
 use clap::{Args, Subcommand};
-use portolan_api::{Client, ClientError, DEFAULT_SOCKET, Endpoint};
+use portolan_api::{ApiError, Client, ClientError, DEFAULT_SOCKET, Endpoint};
 use std::path::PathBuf;
 
 const REACH: &str = "To reach a running node";
@@ -26,9 +26,10 @@ impl Reach {
     pub fn client(&self) -> Result<Client, ClientError> {
         let endpoint = match (&self.url, &self.token_file) {
             (Some(url), Some(file)) => {
-                let token = std::fs::read_to_string(file).map_err(|error| ClientError::Unreachable {
-                    endpoint: url.clone(),
-                    cause: format!("{}: {error}", file.display()),
+                let token = std::fs::read_to_string(file).map_err(|error| {
+                    let error = format!("cannot read the token file {}: {error}", file.display());
+                    let remedy = "name a file that holds the node's token with --token-file";
+                    ClientError::Refused(Box::new(ApiError::new(0, error, Some(remedy.into()))))
                 })?;
                 Endpoint::Tcp { url: url.clone(), token: token.trim().to_owned() }
             }

@@ -17,8 +17,8 @@ pub fn finish(json: bool, result: Result<Exit, ClientError>) -> Exit {
         Ok(exit) => return exit,
         Err(error) => error,
     };
-    const REACH: &str =
-        "is the node running? its [api] table says where it listens; use --socket or PORTOLAN_SOCKET";
+    const REACH: &str = "is the node running, and may you open its socket? its [api] table says where it listens; \
+                         use --socket or PORTOLAN_SOCKET";
     let told = match &error {
         ClientError::Refused(refused) => (**refused).clone(),
         ClientError::Strange { .. } => ApiError::new(0, error.to_string(), None),
