@@ -25,6 +25,8 @@ use tracing::{debug, error, warn};
 const BATCH: usize = 64;
 /// Room for one reply: the largest `dns.udp_size`.
 const REPLY_BYTES: usize = 4096;
+/// Replies up to this fit every link that carries IPv6: its least MTU of 1,280 octets less the headers.
+const UNFRAGMENTED: u16 = 1232;
 /// Queries that wait in a socket while its thread is busy or not scheduled.
 const SOCKET_BYTES: usize = 8 << 20;
 
@@ -66,7 +68,6 @@ pub fn open(address: SocketAddr) -> io::Result<socket2::Socket> {
     if address.ip().is_unspecified() {
         sys::ask_for_destination(&socket, address.is_ipv6())?;
     }
-    sys::fragment_rather_than_fail(&socket, address.is_ipv6());
     socket.bind(&address.into())?;
     Ok(socket)
 }
@@ -128,6 +129,7 @@ fn serve(
     let mut replies = Replies::new(BATCH, REPLY_BYTES);
     let mut spare: Vec<Query<'static>> = Vec::with_capacity(BATCH);
     let mut failures = 0_u32;
+    let mut was_fragmenting = None;
     loop {
         let count = match batch.receive(socket) {
             Ok(count) => count,
@@ -155,7 +157,13 @@ fn serve(
             let (bytes, source) = batch.get(slot);
             Query { bytes, source, transport: Transport::Udp }
         }));
-        respond(worker, snapshot.load(), &queries, &mut replies, clock::now());
+        let snapshot = snapshot.load();
+        let is_fragmenting = snapshot.options.udp_size > UNFRAGMENTED;
+        if was_fragmenting != Some(is_fragmenting) {
+            sys::set_fragmenting(socket, is_fragmenting);
+            was_fragmenting = Some(is_fragmenting);
+        }
+        respond(worker, snapshot, &queries, &mut replies, clock::now());
         spare = recycle(queries);
         batch.send(
             socket,

@@ -210,13 +210,16 @@ pub(super) fn ask_for_destination(socket: &socket2::Socket, is_v6: bool) -> io::
     set_option(socket, level, option, 1)
 }
 
-/// Lets the kernel fragment a reply that is longer than a path's MTU, and ignores what strangers say about MTUs:
-/// replies are small, and a forged ICMP must not make them fail (RFC 9715 3.1).
-pub(super) fn fragment_rather_than_fail(socket: &socket2::Socket, is_v6: bool) {
-    let (level, option, value) = if is_v6 {
-        (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT)
-    } else {
-        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
+/// Whether the kernel may fragment replies. Without, they go out with DF set, as RFC 9715 3.1 has it, which also saves
+/// drawing an IP identifier for each. What strangers say about MTUs is ignored in both cases: a forged ICMP must not make
+/// replies fail.
+pub(super) fn set_fragmenting(socket: &socket2::Socket, is_fragmenting: bool) {
+    let is_v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
+    let (level, option, value) = match (is_v6, is_fragmenting) {
+        (false, true) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT),
+        (false, false) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
+        (true, true) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT),
+        (true, false) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),
     };
     let _ = set_option(socket, level, option, value);
 }
