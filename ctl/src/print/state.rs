@@ -26,8 +26,8 @@ pub fn status(status: &Status, paint: Paint) -> String {
     text +=
         &format!("config    {}, loaded {}{reloads}\n", status.config.path, ago(status.config.loaded_unix));
     if let Some(error) = &status.config.last_error {
-        text += &paint.bad(&format!("          the last reload was refused: {}", error.trim_end()));
-        text.push('\n');
+        text += &paint.bad(&format!("          the last reload was refused: {}", first_of(error)));
+        text += &format!("; `portolan check -c {}` shows all\n", status.config.path);
     }
     let listen = if status.listen.is_empty() { "nowhere".into() } else { status.listen.join(", ") };
     text += &format!("listen    {listen}\n");
@@ -62,6 +62,16 @@ pub fn status(status: &Status, paint: Paint) -> String {
         text += &format!("{head}  {}: {}\n", paint.warn(&mode.mode), mode.detail);
     }
     text
+}
+
+/// The first problem of a report with its place, in one line.
+fn first_of(report: &str) -> String {
+    let mut lines = report.lines().map(str::trim);
+    let message = lines.next().unwrap_or_default();
+    match lines.next().and_then(|line| line.strip_prefix("--> ")) {
+        Some(place) => format!("{message} ({place})"),
+        None => message.to_owned(),
+    }
 }
 
 fn count(number: u32, paint: impl Fn(&str) -> String) -> String {
