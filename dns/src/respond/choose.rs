@@ -62,7 +62,11 @@ pub(crate) fn look_up_ahead(view: &View, lane: &LaneData, who: &Who) -> Leaf {
     if let Some(member) = lane.members.first() {
         crate::wire::prefetch(member);
     }
-    look_up(view, lane, who)
+    let leaf = look_up(view, lane, who);
+    if let Some(class) = view.classes.get(leaf.class.0 as usize) {
+        crate::wire::prefetch(class);
+    }
+    leaf
 }
 
 /// Every cache line of a value.
