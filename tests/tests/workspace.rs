@@ -9,10 +9,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("dns", &["balance"]),
     ("probe", &["balance"]),
+    ("peer", &["balance"]),
+    ("sim", &["balance", "peer"]),
     ("config", &["balance", "dns", "probe"]),
     ("api", &[]),
     ("ctl", &["api"]),
-    ("gslb", &["api", "balance", "config", "ctl", "dns", "probe"]),
+    ("gslb", &["api", "balance", "config", "ctl", "dns", "peer", "probe", "sim"]),
     ("tests", &[]),
     ("bench", &["balance", "config", "dns"]),
 ];
@@ -23,7 +25,8 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("toml", &["config"]),
     ("maxminddb", &["config"]),
     ("surge-ping", &["probe"]),
-    ("rustls", &["probe", "gslb"]),
+    ("rustls", &["probe", "peer", "gslb"]),
+    ("quinn", &["peer"]),
     ("reqwest", &["api"]),
 ];
 

@@ -1,0 +1,1 @@
+//! The peer protocol: how nodes at several sites tell each other what they know.
