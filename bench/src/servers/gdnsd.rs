@@ -1,5 +1,5 @@
-//! gdnsd: one UDP thread; dynamic names by its geoip plugin (MaxMind database, nearest data centre by a map of
-//! continents and countries) over four data centres, each an all-active or a weighted set with TCP health checks.
+//! gdnsd: one UDP thread; dynamic names by its geoip plugin (MaxMind database, nearest data centre by
+//! distance, as Portolan's geo step) over four data centres, each an all-active or a weighted set with TCP health checks.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::Command;
 use super::{World, program};
 use crate::Result;
 use crate::world::zone::{self, DynamicAs, ORIGIN};
-use crate::world::{LINKS, PLACES, SITES, candidate, site_for_continent, weight};
+use crate::world::{LINKS, PLACES, candidate, weight};
 
 pub(super) fn fixed(_: &World, folder: &Path, port: u16) -> Result<Command> {
     start(folder, port, DynamicAs::Nothing, "")
@@ -46,23 +46,20 @@ fn start(folder: &Path, port: u16, dynamic: DynamicAs, more: &str) -> Result<Com
 
 /// `plugin` holds one resource a site; the geoip plugin's data centres refer to them.
 fn geoip(world: &World, plugin: &str, one: impl Fn(usize, usize) -> String) -> String {
-    let (mut sites, mut centres, mut map) = (String::new(), String::new(), String::new());
+    let (mut sites, mut centres, mut coordinates) = (String::new(), String::new(), String::new());
     for (site, place) in PLACES.iter().enumerate() {
         let members: Vec<String> =
             (0..LINKS).map(|link| format!("link{link} => {}", one(site, link))).collect();
         let _ = writeln!(sites, "    {} => {{ service_types => tcp, {} }}", place.name, members.join(", "));
         let _ = writeln!(centres, "          {0} => %{plugin}!{0}", place.name);
-    }
-    for continent in ["AS", "OC", "EU", "AF", "NA", "SA"] {
-        let first = site_for_continent(continent);
-        let order: Vec<&str> = (0..SITES).map(|step| PLACES[(first + step) % SITES].name).collect();
-        let _ = writeln!(map, "          {continent} => [ {} ]", order.join(", "));
+        let _ =
+            writeln!(coordinates, "          {} => [ {}, {} ]", place.name, place.latitude, place.longitude);
     }
     let all: Vec<&str> = PLACES.iter().map(|place| place.name).collect();
     format!(
         "service_types => {{ tcp => {{ plugin => tcp_connect, port => {port}, interval => 10, timeout => 3 }} }}\n\
          plugins => {{\n  {plugin} => {{\n{sites}  }}\n  geoip => {{\n    maps => {{\n      world => {{\n        \
-         geoip2_db => {mmdb}\n        datacenters => [ {all} ]\n        map => {{\n{map}        }}\n      }}\n    }}\n    \
+         geoip2_db => {mmdb}\n        datacenters => [ {all} ]\n        auto_dc_coords => {{\n{coordinates}        }}\n      }}\n    }}\n    \
          resources => {{\n      www => {{\n        map => world\n        dcmap => {{\n{centres}        }}\n      }}\n    }}\n  }}\n}}\n",
         port = world.health_port,
         mmdb = world.mmdb.display(),
