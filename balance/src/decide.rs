@@ -35,6 +35,8 @@ pub struct Decision {
     pub scope: u8,
     /// Whether the service's fallback had to answer.
     pub is_fallback: bool,
+    /// Whether the steps asked for measured distance and the client's own prefix has none: it is worth measuring.
+    pub is_unmeasured: bool,
 }
 
 /// Decides `ask` by `view`: [`fold`], then [`pick`]. The picks are left in `row`, a scratch that is used again and
@@ -43,9 +45,15 @@ pub struct Decision {
 /// An unknown service decides to [`Outcome::ServFail`].
 pub fn decide(view: &View, ask: &Ask<'_>, dice: Dice, row: &mut Row, trace: &mut impl Trace) -> Decision {
     let Some(service) = view.service(ask.service) else {
-        return Decision { outcome: Outcome::ServFail, ttl_s: 0, scope: 0, is_fallback: false };
+        return Decision {
+            outcome: Outcome::ServFail,
+            ttl_s: 0,
+            scope: 0,
+            is_fallback: false,
+            is_unmeasured: false,
+        };
     };
-    fold(view, ask.service, ask.leaf, row, trace);
+    fold(view, ask, dice, row, trace);
     pick(service, ask, dice, row, trace)
 }
 
@@ -54,7 +62,7 @@ pub fn pick(service: &Service, ask: &Ask<'_>, dice: Dice, row: &mut Row, trace: 
     let policy = &*service.policy;
     let mut scope = row.scope;
     if let Some(outcome) = row.ended {
-        return end(policy.ttl_s, scope, ask, outcome, row.is_fallback);
+        return end(policy.ttl_s, scope, ask, outcome, row);
     }
     // WP-C3: a remembered choice skips the steps behind `persist` while it is in what was left there
     if let Some(Persist::Table { v4, v6, table, .. }) = &policy.persist {
@@ -66,15 +74,16 @@ pub fn pick(service: &Service, ask: &Ask<'_>, dice: Dice, row: &mut Row, trace: 
             }
             row.picks.clear();
             row.picks.push(id);
-            return end(policy.ttl_s, scope, ask, Outcome::Chosen, row.is_fallback);
+            return end(policy.ttl_s, scope, ask, Outcome::Chosen, row);
         }
     }
     scope = scope.max(schedule::pick(policy, &service.standing, ask, dice, row, trace));
-    end(policy.ttl_s, scope, ask, Outcome::Chosen, row.is_fallback)
+    end(policy.ttl_s, scope, ask, Outcome::Chosen, row)
 }
 
-fn end(ttl_s: u32, scope: u8, ask: &Ask<'_>, outcome: Outcome, is_fallback: bool) -> Decision {
-    Decision { outcome, ttl_s, scope: scope.min(ask.client.prefix), is_fallback }
+fn end(ttl_s: u32, scope: u8, ask: &Ask<'_>, outcome: Outcome, row: &Row) -> Decision {
+    let Row { is_fallback, is_unmeasured, .. } = *row;
+    Decision { outcome, ttl_s, scope: scope.min(ask.client.prefix), is_fallback, is_unmeasured }
 }
 
 /// Notes a decision for [`Persist::Table`]; the caller calls it after it answered, `explain` never does.

@@ -3,11 +3,14 @@
 //! Each step is an AND of ready sets, so a row is made per query and never stored: services × classes rows
 //! would cost more memory and cache than the few nanoseconds they save.
 
+use crate::ask::{Ask, Dice};
 use crate::nets::Leaf;
 use crate::policy::{AclAction, Fallback, Policy, Step};
+use crate::proximity::choose::{self, Explore, Found, Missed, Told};
+use crate::proximity::{Band, PointId, ranks};
 use crate::set::{CandidateId, CandidateSet};
 use crate::trace::{By, Change, Event, FellThrough, StepName, Trace};
-use crate::view::{Service, ServiceId, View};
+use crate::view::{Service, View};
 use crate::{Outcome, nets};
 
 /// What is left for a class of clients; also the scratch of a decision.
@@ -21,6 +24,8 @@ pub struct Row {
     pub ended: Option<Outcome>,
     /// Whether the fallback had to answer.
     pub is_fallback: bool,
+    /// Whether the steps asked for measured distance and the client's own prefix has none.
+    pub is_unmeasured: bool,
     /// Longest scope of the dimensions consulted.
     pub scope: u8,
     /// The candidates chosen, in answering order.
@@ -34,21 +39,25 @@ impl Default for Row {
             persist_set: CandidateSet::EMPTY,
             ended: None,
             is_fallback: false,
+            is_unmeasured: false,
             scope: 0,
             picks: Vec::with_capacity(crate::set::MAX_CANDIDATES),
         }
     }
 }
 
-/// Folds `service` for the class of `leaf` into `row`.
+/// Folds the service asked for into `row`, for the client's class and prefix. Of the dice only measured distance
+/// makes use, where it explores.
 ///
 /// An unknown service folds to [`Outcome::ServFail`].
-pub fn fold(view: &View, service: ServiceId, leaf: Leaf, row: &mut Row, trace: &mut impl Trace) {
+pub fn fold(view: &View, ask: &Ask<'_>, dice: Dice, row: &mut Row, trace: &mut impl Trace) {
+    let leaf = ask.leaf;
     row.picks.clear();
     row.ended = None;
     row.is_fallback = false;
+    row.is_unmeasured = false;
     row.scope = 0;
-    let Some(service) = view.service(service) else {
+    let Some(service) = view.service(ask.service) else {
         row.ended = Some(Outcome::ServFail);
         return;
     };
@@ -64,7 +73,8 @@ pub fn fold(view: &View, service: ServiceId, leaf: Leaf, row: &mut Row, trace: &
 
     let Some(base) = base(service, &class, row, trace) else { return };
     row.persist_set = base;
-    row.set = narrow(service, &class, base, row, trace);
+    let asked = Asked { view, ask, dice, service, class: &class };
+    row.set = narrow(&asked, base, row, trace);
 }
 
 /// T2: the scope is the longest over all dimensions looked at, also by steps that had nothing to say.
@@ -161,14 +171,18 @@ fn acl_rule<'a>(
     table.rules.get(usize::from(position)).map(|rule| (position, rule))
 }
 
+/// What the steps see.
+struct Asked<'a> {
+    view: &'a View,
+    ask: &'a Ask<'a>,
+    dice: Dice,
+    service: &'a Service,
+    class: &'a [u32; nets::DIMS],
+}
+
 /// Runs the steps in their order; `set` is never left empty.
-fn narrow(
-    service: &Service,
-    class: &[u32; nets::DIMS],
-    mut set: CandidateSet,
-    row: &mut Row,
-    trace: &mut impl Trace,
-) -> CandidateSet {
+fn narrow(asked: &Asked<'_>, mut set: CandidateSet, row: &mut Row, trace: &mut impl Trace) -> CandidateSet {
+    let Asked { service, class, .. } = *asked;
     for step in &service.policy.steps {
         let (name, wanted, by) = match step {
             Step::Persist => {
@@ -183,7 +197,10 @@ fn narrow(
                 },
                 None => (StepName::Acl, Err(FellThrough::Unknown), By::Nothing),
             },
-            Step::Proximity => (StepName::Proximity, Err(FellThrough::NotMeasured), By::Nothing),
+            Step::Proximity { members_at, band } => {
+                let (wanted, by) = by_distance(asked, members_at, band, &set, row, trace);
+                (StepName::Proximity, wanted, by)
+            }
             Step::Isp(table) => {
                 let operators = class[nets::Dim::Isp as usize];
                 match table.members_of.get(operators as usize) {
@@ -214,6 +231,61 @@ fn narrow(
         }
     }
     set
+}
+
+/// The candidates near the best one, by the row of the client's prefix or of what stands for it.
+fn by_distance(
+    asked: &Asked<'_>,
+    members_at: &[(PointId, CandidateSet)],
+    band: &Band,
+    set: &CandidateSet,
+    row: &mut Row,
+    trace: &mut impl Trace,
+) -> (Result<CandidateSet, FellThrough>, By) {
+    let Asked { view, ask, dice, service, class } = *asked;
+    let operators = class[nets::Dim::Isp as usize];
+    let looked = view.proximity.find(ask.client.address, ask.client.prefix, operators);
+    // T2: where nothing was found, that holds for so much of the network only
+    row.scope = row.scope.max(looked.scope);
+    row.is_unmeasured = looked.row.as_ref().is_none_or(ranks::Row::is_unmeasured);
+    let Some(ranked) = looked.row else {
+        if trace.is_on() {
+            not_ranked(asked, Missed::NoRow, trace);
+        }
+        return (Err(FellThrough::NotMeasured), By::Nothing);
+    };
+    if trace.is_on() {
+        let row = Told::new(&ranked, ask.client.address, ask.now_s);
+        let scores = choose::scores(&ranked, members_at, set, ask.now_s);
+        trace.event(Event::Ranked { row, scores });
+    }
+    // a client that stays with its candidate would stay with one that was only tried
+    let explore = match service.policy.persist {
+        None => Explore::by_dice(band, dice.entropy, ask.now_s),
+        Some(_) => None,
+    };
+    let (found, by) = choose::choose(&ranked, members_at, band, set, explore);
+    match found {
+        Found::Kept(kept) => (Ok(kept), by),
+        Found::Explored(tried) => {
+            if trace.is_on() {
+                trace.event(Event::Explored { set: Change { before: *set, after: tried } });
+            }
+            (Ok(tried), By::Nothing)
+        }
+        Found::Missed(because) => {
+            if trace.is_on() {
+                not_ranked(asked, because, trace);
+            }
+            (Err(FellThrough::NotMeasured), By::Nothing)
+        }
+    }
+}
+
+#[cold]
+fn not_ranked(asked: &Asked<'_>, because: Missed, trace: &mut impl Trace) {
+    let prefix = asked.view.proximity.key(asked.ask.client.address);
+    trace.event(Event::NotRanked { prefix, because });
 }
 
 /// The best group of sites that has a candidate in `set`.

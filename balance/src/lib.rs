@@ -10,7 +10,7 @@
 //! Stations, in the order the data passes:
 //! [`nets`] (client address → class), [`policy`] (what the operator wrote), [`facts`] (what is so now),
 //! [`standing`] (facts folded ahead of queries), [`view`] (the immutable snapshot), [`ask`] (one question),
-//! [`fold`] (narrow the candidates), [`schedule`] and [`persist`] (choose), [`decide`] (the whole), [`trace`] (why).
+//! [`fold`] (narrow the candidates), [`proximity`] (measured distance), [`schedule`] and [`persist`] (choose), [`decide`] (the whole), [`trace`] (why).
 //!
 //! No clock, socket, entropy, environment, file or lock: time and dice are arguments.
 
@@ -23,6 +23,7 @@ pub mod hash;
 pub mod nets;
 pub mod persist;
 pub mod policy;
+pub mod proximity;
 pub mod schedule;
 pub mod set;
 pub mod standing;

@@ -1,6 +1,7 @@
 //! What the operator wrote, compiled: ids, sets and tables, no names on the way of a query.
 
 use crate::nets::{DIMS, Dim};
+use crate::proximity::{Band, PointId};
 use crate::schedule::Scheduler;
 use crate::set::{CandidateId, CandidateSet};
 use std::sync::Arc;
@@ -95,7 +96,12 @@ pub enum Step {
     /// Ordered rules by client prefix.
     Acl(Arc<AclTable>),
     /// Measured round-trip times. Without a measurement for the client it falls through.
-    Proximity,
+    Proximity {
+        /// The candidates at each point, from [`crate::proximity::choose::members_at`].
+        members_at: Vec<(PointId, CandidateSet)>,
+        /// How scores are compared.
+        band: Band,
+    },
     /// The client's operator.
     Isp(Arc<IspTable>),
     /// The client's place.
@@ -193,9 +199,10 @@ impl Policy {
         for step in steps {
             match step {
                 Step::Acl(_) => dims[Dim::Acl as usize] = true,
-                Step::Isp(_) => dims[Dim::Isp as usize] = true,
+                // without a row of its own prefix the client's operator may have one
+                Step::Isp(_) | Step::Proximity { .. } => dims[Dim::Isp as usize] = true,
                 Step::Geo { .. } => dims[Dim::Geo as usize] = true,
-                Step::Persist | Step::Proximity | Step::Load => {}
+                Step::Persist | Step::Load => {}
             }
         }
         dims

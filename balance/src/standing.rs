@@ -29,6 +29,8 @@ pub struct Standing {
     pub loads: Vec<Load>,
     /// Whether all members of equal effective weight: a draw needs no weights then.
     pub is_even: bool,
+    /// Whether the steps ask for measured distance: who looks ahead loads the client's row then.
+    pub has_proximity: bool,
     /// Ready table of the maglev scheduler.
     pub maglev: Option<Arc<Maglev>>,
 }
@@ -85,8 +87,9 @@ impl Standing {
         let maglev = matches!(policy.scheduler, Scheduler::Maglev).then(|| {
             Arc::new(Maglev::new(policy, if usable.is_empty() { &last_resort } else { &usable }, &weights))
         });
+        let has_proximity = policy.steps.iter().any(|step| matches!(step, Step::Proximity { .. }));
         let loads = (0..count).map(|i| fact(i).load).collect();
-        Self { usable, weights, why, last_resort, below_threshold, loads, is_even, maglev }
+        Self { usable, weights, why, last_resort, below_threshold, loads, is_even, has_proximity, maglev }
     }
 }
 

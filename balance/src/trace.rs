@@ -1,5 +1,6 @@
 //! Why: what a decision considered, in order. A silent trace costs nothing.
 
+use crate::proximity::{Missed, Prefix, Score, choose::Told};
 use crate::set::{CandidateId, CandidateSet};
 
 /// One thing a decision did.
@@ -43,6 +44,25 @@ pub enum Event {
         because: FellThrough,
         /// What matched, where something did.
         by: By,
+    },
+    /// The row that measured distance goes by.
+    Ranked {
+        /// Which row.
+        row: Told,
+        /// Each candidate's score.
+        scores: Vec<(CandidateId, Option<Score>)>,
+    },
+    /// Measured distance has nothing to go by.
+    NotRanked {
+        /// The prefix that would be measured.
+        prefix: Prefix,
+        /// What is missing.
+        because: Missed,
+    },
+    /// The dice let this decision try other candidates than the nearest, to measure them.
+    Explored {
+        /// What could have been chosen, and what is tried.
+        set: Change,
     },
     /// An ACL rule refused the client.
     Refused {
@@ -112,6 +132,8 @@ pub enum By {
     Rule(u16),
     /// Value of the ISP dimension.
     Operators(u32),
+    /// The best score and the greatest one that equals it, in microseconds.
+    Distance(u32, u32),
     /// Position of the ranking, and of the group in it.
     Ranking(u32, u16),
 }

@@ -2,6 +2,7 @@
 
 use crate::nets::{DIMS, Nets};
 use crate::policy::Policy;
+use crate::proximity::Ranks;
 use crate::standing::Standing;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,6 +27,8 @@ pub struct View {
     pub nets: Arc<Nets>,
     /// Class → value of each dimension.
     pub classes: Arc<[[u32; DIMS]]>,
+    /// Measured distances.
+    pub proximity: Arc<Ranks>,
     /// By [`ServiceId`].
     pub services: Vec<Arc<Service>>,
     /// Turns of round robin, by [`ServiceId`]; they outlive a view.
@@ -41,6 +44,7 @@ impl View {
         Self {
             nets: Arc::new(Nets::empty()),
             classes: Arc::from([[0; DIMS]].as_slice()),
+            proximity: Arc::new(Ranks::empty()),
             services: Vec::new(),
             turns: Arc::new(Turns::new(0)),
             generation: 0,

@@ -5,6 +5,7 @@ use portolan_balance::facts::Load;
 use portolan_balance::nets::{ClassId, DIMS, Leaf, Nets};
 use portolan_balance::persist::Table;
 use portolan_balance::policy::{AclAction, AclRule, AclTable, GeoTable, IspTable, Persist, Ranking, SiteId};
+use portolan_balance::proximity::Band;
 use portolan_balance::trace::{By, FellThrough, StepName};
 use portolan_balance::view::Turns;
 use portolan_balance::*;
@@ -57,6 +58,7 @@ fn view(policy: Policy, facts: &[Fact], classes: &[[u32; DIMS]]) -> View {
     View {
         nets: Arc::new(Nets::empty()),
         classes: Arc::from(classes),
+        proximity: Arc::default(),
         services: vec![Arc::new(Service { policy, standing })],
         turns: Arc::new(Turns::new(1)),
         generation: 1,
@@ -304,6 +306,7 @@ fn isp_and_geo_narrow_in_the_order_of_the_list() {
         members_at: vec![ids(&[0, 1]), ids(&[2, 3])],
         skip_first,
     };
+    let distance = || Step::Proximity { members_at: vec![], band: Band::default() };
     let all = vec![0, 1, 2, 3];
     let up = [UP; 4];
     for (steps, states, class, right, why) in [
@@ -318,7 +321,7 @@ fn isp_and_geo_narrow_in_the_order_of_the_list() {
         (vec![geo(true)], up, [0, 0, 1], vec![2, 3], "G10: second best"),
         (vec![geo(true)], up, [0, 0, 2], all.clone(), "G10: a single group stays"),
         (vec![geo(true)], [DOWN, DOWN, UP, UP], [0, 0, 1], vec![2, 3], "G10: one group left"),
-        (vec![Step::Proximity, isp()], up, [0, 1, 0], vec![0, 2], "nothing measured falls through"),
+        (vec![distance(), isp()], up, [0, 1, 0], vec![0, 2], "nothing measured falls through"),
     ] {
         let policy = policy(&[1; 4], steps, Scheduler::All);
         let view = view(policy, &states.map(fact), &[class]);

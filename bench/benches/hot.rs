@@ -42,8 +42,9 @@ fn with_leaves() -> (Fixture, Vec<Leaf>) {
 #[library_benchmark]
 #[bench::of_64(with_leaves())]
 fn folds((mut fixture, leaves): (Fixture, Vec<Leaf>)) -> (Fixture, Vec<Leaf>) {
-    for (&(service, ..), &leaf) in fixture.clients.iter().zip(&leaves) {
-        fold(&fixture.view, service, leaf, black_box(&mut fixture.row), &mut Silent);
+    for (&(service, client, dice), &leaf) in fixture.clients.iter().zip(&leaves) {
+        let ask = Ask { service, client, leaf, destination: None, payload: &[], now_s: 0 };
+        fold(&fixture.view, &ask, dice, black_box(&mut fixture.row), &mut Silent);
     }
     (fixture, leaves)
 }
@@ -52,8 +53,9 @@ fn with_rows() -> (Fixture, Vec<Row>) {
     let (fixture, leaves) = with_leaves();
     // a clone would have no room for picks
     let mut rows: Vec<Row> = (0..CLIENTS).map(|_| Row::default()).collect();
-    for ((&(service, ..), &leaf), row) in fixture.clients.iter().zip(&leaves).zip(&mut rows) {
-        fold(&fixture.view, service, leaf, row, &mut Silent);
+    for ((&(service, client, dice), &leaf), row) in fixture.clients.iter().zip(&leaves).zip(&mut rows) {
+        let ask = Ask { service, client, leaf, destination: None, payload: &[], now_s: 0 };
+        fold(&fixture.view, &ask, dice, row, &mut Silent);
     }
     (fixture, rows)
 }

@@ -28,6 +28,7 @@ fn view(compiled: &Compiled) -> View {
         classes: Arc::clone(&compiled.classes),
         services: compiled.policies.iter().map(service).collect(),
         turns: Arc::new(Turns::new(compiled.policies.len())),
+        proximity: Arc::default(),
         generation: 1,
     }
 }

@@ -173,6 +173,7 @@ fn snapshot(prefixes: u32) -> Snapshot {
         classes: classes.into(),
         turns: Arc::new(Turns::new(services.len())),
         services,
+        proximity: Arc::default(),
         generation: 1,
     };
     let mut options = Options::default();

@@ -2,6 +2,9 @@
 
 use crate::clock;
 use portolan_api::{ApiError, DiceUsed, Dropped, ExplainQuery, Explained, StepTaken, TableHit};
+use portolan_balance::proximity::choose::Told;
+use portolan_balance::proximity::ranks::Kind;
+use portolan_balance::proximity::{Missed, Prefix, Score};
 use portolan_balance::trace::{By, FellThrough};
 use portolan_balance::{CandidateSet, Event, Outcome, Policy, Service, Step};
 use portolan_dns::name::Name;
@@ -189,7 +192,9 @@ impl Narrator<'_> {
             Event::FellThrough { step, because, by } => {
                 let matched = match by {
                     By::Nothing => String::new(),
-                    By::Rule(_) | By::Operators(_) | By::Ranking(..) => format!("{}: ", self.matched(*by).0),
+                    By::Rule(_) | By::Operators(_) | By::Distance(..) | By::Ranking(..) => {
+                        format!("{}: ", self.matched(*by).0)
+                    }
                 };
                 let because = match because {
                     FellThrough::Unknown => "it knows nothing of this client; passed over",
@@ -197,6 +202,19 @@ impl Narrator<'_> {
                     FellThrough::NotMeasured => "nothing was measured for this client; passed over",
                 };
                 self.push(step.text(), format!("{matched}{because}"), Vec::new(), Vec::new());
+            }
+            Event::Ranked { row, scores } => {
+                let text = format!("{}: {}", self::row(row), self.scores(scores));
+                self.push("proximity", text, Vec::new(), Vec::new());
+            }
+            Event::NotRanked { prefix, because } => {
+                self.push("proximity", not_ranked(prefix, *because), Vec::new(), Vec::new());
+            }
+            Event::Explored { set } => {
+                let text = "the dice let this query try what is not much farther, to measure it".into();
+                let (kept, dropped) =
+                    (self.names(&set.after), self.dropped(&set.before, &set.after, "another is tried"));
+                self.push("proximity", text, kept, dropped);
             }
             Event::Refused { rule } => {
                 let (text, _) = self.matched(By::Rule(*rule));
@@ -225,6 +243,15 @@ impl Narrator<'_> {
         }
     }
 
+    /// Each candidate's score, and where it comes from.
+    fn scores(&self, scores: &[(portolan_balance::CandidateId, Option<Score>)]) -> String {
+        let each = scores.iter().map(|(id, score)| {
+            let name = self.name(*id);
+            score.map_or_else(|| format!("{name} unknown"), |score| format!("{name} {}", told(&score)))
+        });
+        each.collect::<Vec<_>>().join(", ")
+    }
+
     /// What matched, and why the others were dropped.
     fn matched(&self, by: By) -> (String, String) {
         match by {
@@ -232,7 +259,9 @@ impl Narrator<'_> {
             By::Rule(position) => {
                 let rules = self.policy().steps.iter().find_map(|step| match step {
                     Step::Acl(table) => Some(&table.rules),
-                    Step::Persist | Step::Proximity | Step::Isp(_) | Step::Geo { .. } | Step::Load => None,
+                    Step::Persist | Step::Proximity { .. } | Step::Isp(_) | Step::Geo { .. } | Step::Load => {
+                        None
+                    }
                 });
                 let rule = rules.and_then(|rules| rules.get(usize::from(position)));
                 let text = rule.map_or_else(String::new, |rule| {
@@ -251,12 +280,16 @@ impl Narrator<'_> {
                 let operators = self.tables.operators(value);
                 (format!("the client is with {operators}"), format!("not on a link to {operators}"))
             }
+            By::Distance(best_us, limit_us) => (
+                format!("the best score is {}; up to {} is as good", millis(best_us), millis(limit_us)),
+                "farther away, or not measured".into(),
+            ),
             By::Ranking(ranking, group) => {
                 let reason = self.policy().steps.iter().find_map(|step| match step {
                     Step::Geo { table, .. } => {
                         table.rankings.get(ranking as usize).map(|ranking| ranking.reason.clone())
                     }
-                    Step::Persist | Step::Acl(_) | Step::Proximity | Step::Isp(_) | Step::Load => None,
+                    Step::Persist | Step::Acl(_) | Step::Proximity { .. } | Step::Isp(_) | Step::Load => None,
                 });
                 let text =
                     format!("choice {} of the order of sites: {}", group + 1, reason.unwrap_or_default());
@@ -274,6 +307,50 @@ impl Narrator<'_> {
             Outcome::Refused => "refused",
         };
         self.push("outcome", text.into(), Vec::new(), Vec::new());
+    }
+}
+
+fn millis(us: u32) -> String {
+    format!("{}.{} ms", us / 1000, us % 1000 / 100)
+}
+
+/// A score in words.
+fn told(score: &Score) -> String {
+    let peers = if score.is_peers { " by a peer" } else { "" };
+    let weak = if score.is_weak { ", a guess to try only" } else { "" };
+    let behind = if score.is_outranked { ", behind what the operator wrote" } else { "" };
+    format!("{} ({}{peers}{weak}{behind})", millis(score.us), score.source.text())
+}
+
+/// The row that was used, in words.
+fn row(row: &Told) -> String {
+    let Told { prefix, head, age_s } = row;
+    let silent = match head.silent {
+        0 => String::new(),
+        times => format!(", no answer to the last {times} probes"),
+    };
+    match head.kind {
+        Kind::Own if head.samples == 0 => format!("nothing measured for {prefix} yet{silent}; predicted"),
+        Kind::Own => format!(
+            "measured for {prefix}, {} samples, the last {age_s} s ago, confidence {}/255{silent}",
+            head.samples, head.confidence
+        ),
+        Kind::Covering => format!("nothing measured for this client; others in {prefix} stand for it"),
+        Kind::Operator => "nothing measured near this client; others of its operator stand for it".into(),
+        Kind::Skipped => format!("{prefix} is not ranked"),
+    }
+}
+
+fn not_ranked(prefix: &Prefix, because: Missed) -> String {
+    match because {
+        Missed::NoRow => {
+            format!("nothing measured for {prefix}, for what is around it, or for its operator")
+        }
+        Missed::Skipped => {
+            "it is opted out, or answers at many places (anycast): distance says nothing".into()
+        }
+        Missed::NoScore => "none of those left was measured from".into(),
+        Missed::TooFew => "too few of those left were measured from to compare them".into(),
     }
 }
 

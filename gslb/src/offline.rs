@@ -144,7 +144,14 @@ fn snapshot(plan: &Plan, down: &[(ServiceId, portolan_balance::CandidateId)]) ->
     });
     let services: Vec<_> = services.collect();
     let turns = Arc::new(Turns::new(services.len()));
-    let view = View { nets: nets.clone(), classes: classes.clone(), services, turns, generation: 0 };
+    let view = View {
+        nets: nets.clone(),
+        classes: classes.clone(),
+        proximity: Arc::default(),
+        services,
+        turns,
+        generation: 0,
+    };
     Snapshot { catalog: catalog.clone(), view: Arc::new(view), options: options.clone() }
 }
 

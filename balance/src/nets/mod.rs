@@ -14,7 +14,7 @@ mod address;
 mod blocks;
 mod majority;
 mod overlay;
-mod prefetch;
+pub(crate) mod prefetch;
 mod runs;
 mod sets;
 mod trie;

@@ -3,7 +3,7 @@
 /// Asks for the cache line of an element; does nothing outside the slice.
 #[inline]
 #[allow(unsafe_code, reason = "prefetch has no safe wrapper")]
-pub(super) fn read<T>(slice: &[T], index: usize) {
+pub(crate) fn read<T>(slice: &[T], index: usize) {
     let Some(element) = slice.get(index) else {
         return;
     };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use portolan_balance::persist::Table;
 use portolan_balance::policy::{Fallback, GeoTable, IspTable, Persist, Policy, SiteId, Step};
+use portolan_balance::proximity::{Band, Points, choose};
 use portolan_balance::set::{CandidateId, CandidateSet, MAX_CANDIDATES};
 use portolan_balance::{Scheduler, ServiceId};
 use portolan_dns::catalog::{Lane, ServiceBinding};
@@ -17,6 +18,7 @@ use super::check::{Checks, Converter, MemberChecks};
 use super::draft::Draft;
 use super::member::{self, Member};
 use super::names::{LinkId, Sites};
+use super::points::point_of;
 use crate::place::Span;
 use crate::problem::Problem;
 use crate::spec::{self, FallbackWord, PersistKind, Record, StepWord};
@@ -69,6 +71,8 @@ pub(crate) struct World<'a> {
     pub(crate) is_geo_read: bool,
     /// Where remembered choices go.
     pub(crate) remembered: Option<Arc<Table>>,
+    /// What clients' distances are measured from.
+    pub(crate) points: &'a Points,
 }
 
 /// Everything compiled of all services so far.
@@ -218,7 +222,17 @@ impl<'a> Lanes<'a> {
     fn step(&mut self, step: StepWord, draft: &Draft<'_>, chosen: &[Chosen<'_, '_>]) -> Option<Step> {
         match step {
             StepWord::Persist => Some(Step::Persist),
-            StepWord::Proximity => Some(Step::Proximity),
+            StepWord::Proximity => {
+                let World { points, sites, .. } = &self.world;
+                let members_at = choose::members_at(
+                    (0..=u8::MAX)
+                        .map(CandidateId)
+                        .zip(chosen)
+                        .map(|(id, (_, member, _))| (id, point_of(points, sites, member))),
+                );
+                // members at one point are equally far
+                (members_at.len() > 1).then(|| Step::Proximity { members_at, band: Band::default() })
+            }
             StepWord::Acl => {
                 let rules: Vec<Rule> = draft
                     .acl

@@ -17,6 +17,7 @@ pub(crate) mod lanes;
 pub(crate) mod member;
 pub(crate) mod names;
 pub(crate) mod node;
+pub(crate) mod points;
 pub(crate) mod private;
 pub(crate) mod region;
 pub(crate) mod tables;
@@ -31,6 +32,7 @@ use portolan_balance::ServiceId;
 use portolan_balance::nets::{DIMS, Nets, Runs};
 use portolan_balance::persist::Table;
 use portolan_balance::policy::Policy;
+use portolan_balance::proximity::Points;
 use portolan_dns::catalog::Catalog;
 use portolan_dns::name::Name;
 use portolan_dns::record::Loaded;
@@ -79,6 +81,8 @@ pub struct Compiled {
     pub classes: Arc<[[u32; DIMS]]>,
     /// The sites, by [`portolan_balance::policy::SiteId`].
     pub sites: Vec<Site>,
+    /// What clients' distances are measured from.
+    pub points: Arc<Points>,
     /// ISP tables, for explanations.
     pub isp: Arc<IspTables>,
     /// The GeoIP file, for explanations.
@@ -224,6 +228,7 @@ fn compile(
     let remembered = remembered(spec, previous);
 
     // services, as policies
+    let points = points::points(&sites, &spec.node.site.value);
     let world = World {
         sites: &sites,
         converter: &converter,
@@ -233,6 +238,7 @@ fn compile(
         has_geo: spec.tables.geo.is_some(),
         is_geo_read: spec.tables.geo.is_none() || read.geo.is_some(),
         remembered: remembered.clone(),
+        points: &points,
     };
     let mut lanes = Lanes::new(world);
     let mut services = Vec::new();
@@ -274,6 +280,7 @@ fn compile(
         lanes: info,
         nets: Arc::new(nets),
         classes: classes.into(),
+        points: Arc::new(points),
         sites: sites.list,
         isp: read.isp.unwrap_or_default(),
         geo: read.geo,

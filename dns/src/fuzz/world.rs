@@ -66,6 +66,7 @@ fn all() -> Option<Vec<Snapshot>> {
         classes: classes.into(),
         turns: Arc::new(Turns::new(world.compiled.len())),
         services: world.compiled,
+        proximity: Arc::default(),
         generation: 1,
     });
     let options = |bits: usize| {

@@ -143,6 +143,7 @@ impl World {
             classes: classes.into(),
             turns: Arc::new(Turns::new(self.services.len())),
             services: self.services,
+            proximity: Arc::default(),
             generation: 1,
         });
         server.options(|options| options.ecs.accept_private = true);

@@ -135,6 +135,7 @@ impl Publisher {
         let view = View {
             nets: ledger.plan.nets.clone(),
             classes: ledger.plan.classes.clone(),
+            proximity: Arc::default(),
             services: ledger.services.clone(),
             turns: ledger.turns.clone(),
             generation: ledger.generation,
