@@ -1,4 +1,4 @@
-//! ICMP echo: one socket for each family and source address, shared by all checks.
+//! ICMP echo: one socket for each family and source address, shared by all that send from there.
 
 use std::{
     collections::HashMap,
@@ -7,6 +7,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicU16, Ordering},
     },
+    time::Duration,
 };
 
 use surge_ping::{Client, Config, ICMP, IcmpPacket, PingIdentifier, PingSequence, SurgeError};
@@ -24,6 +25,22 @@ pub(crate) struct Pingers {
     /// Counts over all targets. An answer is told apart by target, identifier and sequence, and no more checks than
     /// there are sequences are in flight, so a late answer is not taken for another's.
     sequence: AtomicU16,
+    /// Which kind of socket is tried first: a raw one hands out the IPv4 header, too.
+    first: socket2::Type,
+}
+
+/// What came back for an echo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Echo {
+    /// The target's answer.
+    Answered {
+        /// The round trip.
+        time: Duration,
+        /// What is left of its hops, where the socket shows it.
+        ttl: Option<u8>,
+    },
+    /// What a router said in place of the target.
+    Error(String),
 }
 
 impl Default for Pingers {
@@ -32,28 +49,51 @@ impl Default for Pingers {
             clients: Mutex::default(),
             identifier: PingIdentifier(fastrand::u16(..)),
             sequence: AtomicU16::new(fastrand::u16(..)),
+            first: socket2::Type::DGRAM,
         }
     }
 }
 
 impl Pingers {
-    /// Sends an echo and waits for its answer. Whoever calls bounds the time.
+    /// The same, with sockets that show how far answers have come where that is allowed.
+    pub(crate) fn for_hops() -> Self {
+        Self { first: socket2::Type::RAW, ..Self::default() }
+    }
+
+    /// Opens the socket for this family and source, if it is not open.
+    pub(crate) fn open(&self, v4: bool, source: Option<IpAddr>) -> Result<(), Reason> {
+        self.client(v4, source).map(drop)
+    }
+
+    /// Sends an echo for a check and waits for its answer. Whoever calls bounds the time.
     pub(super) async fn ping(
         &self,
         address: IpAddr,
         source: Option<IpAddr>,
         def: &IcmpDef,
     ) -> Result<Verdict, Reason> {
+        match self.echo(address, source, &vec![0x50; usize::from(def.size)]).await? {
+            Echo::Answered { time, .. } => Ok(Verdict::good(format!("answered in {time:.1?}"))),
+            Echo::Error(error) => Err(failed(What::Connect, format!("{address}: {error}"))),
+        }
+    }
+
+    /// Sends an echo and waits for what comes back. Whoever calls bounds the time.
+    pub(crate) async fn echo(
+        &self,
+        address: IpAddr,
+        source: Option<IpAddr>,
+        payload: &[u8],
+    ) -> Result<Echo, Reason> {
         let client = self.client(address.is_ipv4(), source)?;
         let mut pinger = client.pinger(address, self.identifier).await;
         pinger.timeout(crate::LONGEST);
         let sequence = PingSequence(self.sequence.fetch_add(1, Ordering::Relaxed));
-        let payload = vec![0x50; usize::from(def.size)];
-        match pinger.ping(sequence, &payload).await {
-            Ok((packet, time)) => match error_of(&packet) {
-                None => Ok(Verdict::good(format!("answered in {time:.1?}"))),
-                Some(error) => Err(failed(What::Connect, format!("{address}: {error}"))),
-            },
+        match pinger.ping(sequence, payload).await {
+            Ok((packet, time)) => {
+                let answered = Echo::Answered { time, ttl: ttl_of(&packet) };
+                Ok(error_of(&packet).map_or(answered, Echo::Error))
+            }
             Err(SurgeError::IOError(error)) => Err(failed(What::Connect, format!("{address}: {error}"))),
             Err(error) => Err(failed(What::Local, format!("{address}: {error}"))),
         }
@@ -66,7 +106,8 @@ impl Pingers {
         if let Some(client) = clients.get(&(v4, source)) {
             return Ok(client.clone());
         }
-        let mut config = Config::builder().kind(if v4 { ICMP::V4 } else { ICMP::V6 });
+        let kind = if v4 { ICMP::V4 } else { ICMP::V6 };
+        let mut config = Config::builder().kind(kind).sock_type_hint(self.first);
         if let Some(source) = source {
             config = config.bind(SocketAddr::new(source, 0));
         }
@@ -74,6 +115,14 @@ impl Pingers {
         icmp_socket::tune(client.get_socket().get_native_sock(), v4);
         clients.insert((v4, source), client.clone());
         Ok(client)
+    }
+}
+
+fn ttl_of(packet: &IcmpPacket) -> Option<u8> {
+    match packet {
+        IcmpPacket::V4(packet) => packet.get_ttl(),
+        // the kernel keeps the header to itself
+        IcmpPacket::V6(_) => None,
     }
 }
 

@@ -25,7 +25,7 @@ mod stream;
 mod tls;
 mod udp;
 
-pub(crate) use self::icmp::Pingers;
+pub(crate) use self::icmp::{Echo, Pingers};
 
 /// The most addresses of a name that one check tries.
 const ADDRESS_LIMIT: usize = 8;
