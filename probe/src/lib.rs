@@ -1,4 +1,4 @@
-//! Health checks: one file a kind, and the runner.
+//! Health checks, one file a kind, and their runner; and the measuring of clients.
 //!
 //! ```text
 //!   configuration ─► CheckDef + Target ─► CheckKey ─► Runner::apply
@@ -17,12 +17,15 @@
 //! - Who runs it: [`Runner`] keeps the checks of one generation of the configuration running, within a budget.
 //!
 //! Operators' forced states are not known here: whoever publishes states lays them over these.
+//!
+//! [`proximity`] measures clients, with the same sockets.
 
 mod combine;
 mod def;
 mod health;
 mod kind;
 mod matcher;
+pub mod proximity;
 mod ramp;
 mod runner;
 mod target;
