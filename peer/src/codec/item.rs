@@ -1,0 +1,668 @@
+//! Claims and withdrawals in a batch: kind, flags, sequence, lifetime, and the claim's fields.
+
+use serde::Serialize;
+
+use super::tlv::{Field, Fields, Writer, cut};
+use super::{BATCH_BODY, HEADER, MAX_CLAIM, Malformed, Skipped, field as ids, flag, frame_type, lane_number};
+use crate::claim::{
+    Act, Claim, Digest, Key, Lane, LinkState, MAX_NAME, MAX_REASON, MAX_TABLES, PersistenceEntry,
+    ProximityCell, ServerState, VirtualServer, Word,
+};
+
+/// Octets before an item's fields: kind, flags, sequence, lifetime.
+pub(super) const ITEM_HEADER: usize = 14;
+
+/// Numbers of the kinds of claims.
+pub mod kind {
+    #![allow(missing_docs, reason = "named after the variants of Claim")]
+    pub const VIRTUAL_SERVER: u8 = 1;
+    pub const LINK: u8 = 2;
+    pub const PROXIMITY: u8 = 3;
+    pub const PERSISTENCE: u8 = 4;
+    pub const DIGEST: u8 = 5;
+    pub const WORD: u8 = 6;
+}
+
+/// Kind → the version that brought it.
+pub const KINDS: &[(&str, u8, u16)] = &[
+    ("VIRTUAL_SERVER", kind::VIRTUAL_SERVER, 1),
+    ("LINK", kind::LINK, 1),
+    ("PROXIMITY", kind::PROXIMITY, 1),
+    ("PERSISTENCE", kind::PERSISTENCE, 2),
+    ("DIGEST", kind::DIGEST, 1),
+    ("WORD", kind::WORD, 2),
+];
+
+/// An item's flag: the key is no longer claimed.
+pub const WITHDRAWN: u8 = 0x01;
+
+/// Ids of the fields of claims.
+pub mod field {
+    /// Fields of a virtual server.
+    pub mod server {
+        #![allow(missing_docs, reason = "named after the members of VirtualServer")]
+        pub const NAME: u8 = 1;
+        pub const SERVICE: u8 = 2;
+        pub const ADDRESS: u8 = 3;
+        pub const SITE: u8 = 4;
+        pub const LINK: u8 = 5;
+        pub const WEIGHT: u8 = 6;
+        pub const TIER: u8 = 7;
+        pub const STATE: u8 = 8;
+        pub const REASON: u8 = 9;
+        pub const LOAD_PERMILLE: u8 = 10;
+        pub const CONNECTIONS: u8 = 11;
+        pub const CAPACITY: u8 = 12;
+    }
+    /// Fields of a link.
+    pub mod link {
+        #![allow(missing_docs, reason = "named after the members of LinkState")]
+        pub const SITE: u8 = 1;
+        pub const NAME: u8 = 2;
+        pub const IS_UP: u8 = 3;
+        pub const IN_BPS: u8 = 4;
+        pub const OUT_BPS: u8 = 5;
+        pub const CAPACITY_IN_BPS: u8 = 6;
+        pub const CAPACITY_OUT_BPS: u8 = 7;
+    }
+    /// Fields of a proximity cell.
+    pub mod cell {
+        #![allow(missing_docs, reason = "named after the members of ProximityCell")]
+        pub const PREFIX: u8 = 1;
+        pub const SITE: u8 = 2;
+        pub const LINK: u8 = 3;
+        pub const RTT_US: u8 = 4;
+        pub const LOSS_PERMILLE: u8 = 5;
+        pub const HOPS: u8 = 6;
+        pub const SAMPLES: u8 = 7;
+        pub const SOURCE: u8 = 8;
+        pub const CONFIDENCE: u8 = 9;
+        pub const AGE_S: u8 = 10;
+    }
+    /// Fields of a persistence entry.
+    pub mod persistence {
+        #![allow(missing_docs, reason = "named after the members of PersistenceEntry")]
+        pub const KEY: u8 = 1;
+        pub const CANDIDATE: u8 = 2;
+        pub const LEFT_S: u8 = 3;
+    }
+    /// Fields of a digest.
+    pub mod digest {
+        #![allow(missing_docs, reason = "named after the members of Digest")]
+        pub const CONFIG: u8 = 1;
+        pub const TABLE: u8 = 2;
+        pub const VERSION: u8 = 3;
+    }
+    /// Fields of an operator's word.
+    pub mod word {
+        #![allow(missing_docs, reason = "named after the members of Word")]
+        pub const TARGET: u8 = 1;
+        pub const ACT: u8 = 2;
+        pub const ORIGIN: u8 = 3;
+        pub const AUTHOR: u8 = 4;
+        pub const REASON: u8 = 5;
+        pub const REVISION: u8 = 6;
+        pub const LEFT_S: u8 = 7;
+    }
+}
+
+/// Numbers of a virtual server's states.
+pub mod state {
+    #![allow(missing_docs, reason = "named after the variants of ServerState")]
+    pub const UNKNOWN: u8 = 0;
+    pub const UP: u8 = 1;
+    pub const DOWN: u8 = 2;
+    pub const DRAIN: u8 = 3;
+    pub const DISABLED: u8 = 4;
+}
+
+/// Numbers of what operators want.
+pub mod act {
+    #![allow(missing_docs, reason = "named after the variants of Act")]
+    pub const FORCE_UP: u8 = 1;
+    pub const FORCE_DOWN: u8 = 2;
+    pub const DRAIN: u8 = 3;
+    pub const DISABLE: u8 = 4;
+    pub const RESUME: u8 = 5;
+    pub const LIFT: u8 = 6;
+}
+
+/// One change of an author's claims.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Item {
+    /// The author's count of its changes in this epoch; greater is newer.
+    pub sequence: u64,
+    /// How long it lives from now on; none: as long as its author.
+    pub lifetime_ms: Option<u32>,
+    /// What changed.
+    pub change: Change,
+}
+
+/// What became of a key.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Change {
+    /// It is this.
+    Set(Claim),
+    /// It is no longer claimed.
+    Withdrawn(Key),
+}
+
+impl Change {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Set(claim) => claim.key(),
+            Self::Withdrawn(key) => key.clone(),
+        }
+    }
+}
+
+/// The version that brought the kind of this key.
+#[must_use]
+pub fn since(key: &Key) -> u16 {
+    match key {
+        Key::VirtualServer(_) | Key::Link(_) | Key::Proximity(..) | Key::Digest => 1,
+        Key::Persistence(_) | Key::Word(_) => 2,
+    }
+}
+
+/// Puts items together to a CLAIMS frame.
+pub struct Builder {
+    frame: Writer,
+    items: usize,
+}
+
+impl Builder {
+    /// A frame without items.
+    #[must_use]
+    pub fn new(lane: Lane, number: u64) -> Self {
+        let mut frame = Writer(vec![0; HEADER]);
+        frame.u8(ids::claims::LANE, lane_number(lane));
+        frame.u64(ids::claims::NUMBER, number);
+        Self { frame, items: 0 }
+    }
+
+    /// Adds an item; false, and nothing is added, where it is larger than [`MAX_CLAIM`].
+    pub fn push(&mut self, item: &Item) -> bool {
+        let octets = encode_item(item);
+        let fits = octets.len() <= MAX_CLAIM;
+        if fits {
+            self.frame.octets(ids::claims::ITEM, &octets);
+            self.items += 1;
+        }
+        fits
+    }
+
+    /// Whether the frame should be sent before more is added.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.frame.0.len() >= HEADER + BATCH_BODY
+    }
+
+    /// Items added.
+    #[must_use]
+    pub fn items(&self) -> usize {
+        self.items
+    }
+
+    /// The frame's octets.
+    #[must_use]
+    pub fn finish(self, is_sync: bool, is_begin: bool, is_end: bool) -> Vec<u8> {
+        let sync = [(is_sync, flag::SYNC), (is_begin, flag::SYNC_BEGIN), (is_end, flag::SYNC_END)];
+        let flags = sync.into_iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
+        super::finish(self.frame.0, frame_type::CLAIMS, flags)
+    }
+}
+
+/// The octets of an item.
+#[must_use]
+pub fn encode_item(item: &Item) -> Vec<u8> {
+    let (number, flags) = match &item.change {
+        Change::Set(claim) => (kind_of(&claim.key()), 0),
+        Change::Withdrawn(key) => (kind_of(key), WITHDRAWN),
+    };
+    let mut body = Writer(Vec::with_capacity(128));
+    body.0.extend_from_slice(&[number, flags]);
+    body.0.extend_from_slice(&item.sequence.to_be_bytes());
+    // zero means none, so a life that ends now is told as one millisecond
+    body.0.extend_from_slice(&item.lifetime_ms.map_or(0, |left| left.max(1)).to_be_bytes());
+    match &item.change {
+        Change::Set(claim) => encode_claim(&mut body, claim),
+        Change::Withdrawn(key) => encode_key(&mut body, key),
+    }
+    body.0
+}
+
+fn kind_of(key: &Key) -> u8 {
+    match key {
+        Key::VirtualServer(_) => kind::VIRTUAL_SERVER,
+        Key::Link(_) => kind::LINK,
+        Key::Proximity(..) => kind::PROXIMITY,
+        Key::Persistence(_) => kind::PERSISTENCE,
+        Key::Digest => kind::DIGEST,
+        Key::Word(_) => kind::WORD,
+    }
+}
+
+fn encode_key(body: &mut Writer, key: &Key) {
+    match key {
+        Key::VirtualServer(name) => body.text(field::server::NAME, name),
+        Key::Link(path) => {
+            let (site, name) = path.split_once('/').unwrap_or((path, ""));
+            body.text(field::link::SITE, site);
+            body.text(field::link::NAME, name);
+        }
+        Key::Proximity(address, length, link) => {
+            body.prefix(field::cell::PREFIX, (*address, *length));
+            if let Some(link) = link {
+                body.text(field::cell::LINK, link);
+            }
+        }
+        Key::Persistence(key) => body.u64(field::persistence::KEY, *key),
+        Key::Digest => {}
+        Key::Word(target) => body.text(field::word::TARGET, target),
+    }
+}
+
+fn encode_claim(body: &mut Writer, claim: &Claim) {
+    match claim {
+        Claim::VirtualServer(server) => encode_server(body, server),
+        Claim::Link(link) => encode_link(body, link),
+        Claim::Proximity(cell) => write_cell(body, cell),
+        Claim::Persistence(PersistenceEntry { key, candidate, left_s }) => {
+            body.u64(field::persistence::KEY, *key);
+            body.u64(field::persistence::CANDIDATE, *candidate);
+            body.u32(field::persistence::LEFT_S, *left_s);
+        }
+        Claim::Digest(Digest { config, tables, version }) => {
+            body.text(field::digest::CONFIG, config);
+            for (name, id) in tables.iter().take(MAX_TABLES) {
+                let name = cut(name, MAX_NAME);
+                let mut pair = vec![u8::try_from(name.len()).unwrap_or(u8::MAX)];
+                pair.extend_from_slice(name.as_bytes());
+                pair.extend_from_slice(id.as_bytes());
+                body.octets(field::digest::TABLE, &pair);
+            }
+            body.text(field::digest::VERSION, version);
+        }
+        Claim::Word(word) => encode_word(body, word),
+    }
+}
+
+fn encode_server(body: &mut Writer, server: &VirtualServer) {
+    let VirtualServer {
+        name,
+        service,
+        address,
+        site,
+        link,
+        weight,
+        tier,
+        state,
+        reason,
+        load_permille,
+        connections,
+        capacity,
+    } = server;
+    body.text(field::server::NAME, name);
+    body.text(field::server::SERVICE, service);
+    body.address(field::server::ADDRESS, *address);
+    body.text(field::server::SITE, site);
+    if let Some(link) = link {
+        body.text(field::server::LINK, link);
+    }
+    body.u16(field::server::WEIGHT, *weight);
+    body.u8(field::server::TIER, *tier);
+    let state = match state {
+        ServerState::Unknown => state::UNKNOWN,
+        ServerState::Up => state::UP,
+        ServerState::Down => state::DOWN,
+        ServerState::Drain => state::DRAIN,
+        ServerState::Disabled => state::DISABLED,
+    };
+    body.u8(field::server::STATE, state);
+    body.cut_text(field::server::REASON, reason, MAX_REASON);
+    if let Some(load) = load_permille {
+        body.u16(field::server::LOAD_PERMILLE, *load);
+    }
+    if let Some(connections) = connections {
+        body.u32(field::server::CONNECTIONS, *connections);
+    }
+    if let Some(capacity) = capacity {
+        body.u32(field::server::CAPACITY, *capacity);
+    }
+}
+
+fn encode_link(body: &mut Writer, link: &LinkState) {
+    let LinkState { site, name, is_up, in_bps, out_bps, capacity_in_bps, capacity_out_bps } = link;
+    body.text(field::link::SITE, site);
+    body.text(field::link::NAME, name);
+    body.u8(field::link::IS_UP, u8::from(*is_up));
+    body.u64(field::link::IN_BPS, *in_bps);
+    body.u64(field::link::OUT_BPS, *out_bps);
+    body.u64(field::link::CAPACITY_IN_BPS, *capacity_in_bps);
+    body.u64(field::link::CAPACITY_OUT_BPS, *capacity_out_bps);
+}
+
+/// The octets of a cell, as in an item.
+pub(super) fn encode_cell(cell: &ProximityCell) -> Vec<u8> {
+    let mut body = Writer(Vec::with_capacity(64));
+    write_cell(&mut body, cell);
+    body.0
+}
+
+fn write_cell(body: &mut Writer, cell: &ProximityCell) {
+    let ProximityCell { prefix, site, link, rtt_us, loss_permille, hops, samples, source, confidence, age_s } =
+        cell;
+    body.prefix(field::cell::PREFIX, *prefix);
+    body.text(field::cell::SITE, site);
+    if let Some(link) = link {
+        body.text(field::cell::LINK, link);
+    }
+    body.u32(field::cell::RTT_US, *rtt_us);
+    body.u16(field::cell::LOSS_PERMILLE, *loss_permille);
+    body.u8(field::cell::HOPS, *hops);
+    body.u32(field::cell::SAMPLES, *samples);
+    body.u8(field::cell::SOURCE, *source);
+    body.u8(field::cell::CONFIDENCE, *confidence);
+    body.u32(field::cell::AGE_S, *age_s);
+}
+
+fn encode_word(body: &mut Writer, word: &Word) {
+    let Word { target, act, origin, author, reason, revision, left_s } = word;
+    body.text(field::word::TARGET, target);
+    let act = match act {
+        Act::ForceUp => act::FORCE_UP,
+        Act::ForceDown => act::FORCE_DOWN,
+        Act::Drain => act::DRAIN,
+        Act::Disable => act::DISABLE,
+        Act::Resume => act::RESUME,
+        Act::Lift => act::LIFT,
+    };
+    body.u8(field::word::ACT, act);
+    body.text(field::word::ORIGIN, origin);
+    body.text(field::word::AUTHOR, author);
+    body.cut_text(field::word::REASON, reason, MAX_REASON);
+    body.u64(field::word::REVISION, *revision);
+    body.u32(field::word::LEFT_S, *left_s);
+}
+
+/// Reads one item of a batch. One that cannot be used is counted and passed over; the others of its batch stay.
+pub fn decode_item(octets: &[u8], skipped: &mut Skipped) -> Option<Item> {
+    if octets.len() > MAX_CLAIM {
+        skipped.oversize += 1;
+        return None;
+    }
+    match read_item(octets, skipped) {
+        Ok(item) => item,
+        Err(_) => {
+            skipped.malformed += 1;
+            None
+        }
+    }
+}
+
+fn read_item(octets: &[u8], skipped: &mut Skipped) -> Result<Option<Item>, Malformed> {
+    let (header, body) = octets.split_first_chunk::<ITEM_HEADER>().ok_or(Malformed::Field)?;
+    let [number, flags, s0, s1, s2, s3, s4, s5, s6, s7, l0, l1, l2, l3] = *header;
+    let sequence = u64::from_be_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
+    let lifetime = u32::from_be_bytes([l0, l1, l2, l3]);
+    let change = if flags & WITHDRAWN != 0 {
+        decode_key(number, body, skipped)?.map(Change::Withdrawn)
+    } else {
+        let claim = decode_claim(number, body, skipped)?;
+        if claim.as_ref().is_some_and(|claim| claim.check().is_err()) {
+            return Err(Malformed::Value);
+        }
+        claim.map(Change::Set)
+    };
+    if change.is_none() {
+        skipped.kinds += 1;
+    }
+    let lifetime_ms = (lifetime != 0).then_some(lifetime);
+    Ok(change.map(|change| Item { sequence, lifetime_ms, change }))
+}
+
+fn decode_claim(number: u8, body: &[u8], skipped: &mut Skipped) -> Result<Option<Claim>, Malformed> {
+    Ok(Some(match number {
+        kind::VIRTUAL_SERVER => Claim::VirtualServer(decode_server(body, skipped)?),
+        kind::LINK => Claim::Link(decode_link(body, skipped)?),
+        kind::PROXIMITY => Claim::Proximity(decode_cell(body, skipped)?),
+        kind::PERSISTENCE => Claim::Persistence(decode_persistence(body, skipped)?),
+        kind::DIGEST => Claim::Digest(decode_digest(body, skipped)?),
+        kind::WORD => Claim::Word(decode_word(body, skipped)?),
+        _ => return Ok(None),
+    }))
+}
+
+/// A withdrawal has only the fields that make the key; others are passed over.
+fn decode_key(number: u8, body: &[u8], skipped: &mut Skipped) -> Result<Option<Key>, Malformed> {
+    let (mut first, mut second, mut prefix, mut id) = (None, None, None, None);
+    for field in Fields(body) {
+        let field = field?;
+        match (number, field.id) {
+            (kind::VIRTUAL_SERVER, field::server::NAME)
+            | (kind::LINK, field::link::SITE)
+            | (kind::WORD, field::word::TARGET) => first = Some(field.text(MAX_NAME)?),
+            (kind::LINK, field::link::NAME) | (kind::PROXIMITY, field::cell::LINK) => {
+                second = Some(field.text(MAX_NAME)?);
+            }
+            (kind::PROXIMITY, field::cell::PREFIX) => prefix = Some(field.prefix()?),
+            (kind::PERSISTENCE, field::persistence::KEY) => id = Some(field.u64()?),
+            _ => skipped.fields += 1,
+        }
+    }
+    let missing = Malformed::Missing;
+    Ok(Some(match number {
+        kind::VIRTUAL_SERVER => Key::VirtualServer(first.ok_or(missing)?),
+        kind::LINK => Key::Link(format!("{}/{}", first.ok_or(missing)?, second.ok_or(missing)?)),
+        kind::PROXIMITY => {
+            let (address, length) = prefix.ok_or(missing)?;
+            Key::Proximity(address, length, second)
+        }
+        kind::PERSISTENCE => Key::Persistence(id.ok_or(missing)?),
+        kind::DIGEST => Key::Digest,
+        kind::WORD => Key::Word(first.ok_or(missing)?),
+        _ => return Ok(None),
+    }))
+}
+
+fn decode_server(body: &[u8], skipped: &mut Skipped) -> Result<VirtualServer, Malformed> {
+    let (mut name, mut service, mut address, mut site, mut link) = (None, None, None, None, None);
+    let (mut weight, mut tier, mut state, mut reason) = (1, 1, ServerState::Unknown, String::new());
+    let (mut load_permille, mut connections, mut capacity) = (None, None, None);
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::server::NAME => name = Some(field.text(MAX_NAME)?),
+            field::server::SERVICE => service = Some(field.text(MAX_NAME)?),
+            field::server::ADDRESS => address = Some(field.address()?),
+            field::server::SITE => site = Some(field.text(MAX_NAME)?),
+            field::server::LINK => link = Some(field.text(MAX_NAME)?),
+            field::server::WEIGHT => weight = field.u16()?,
+            field::server::TIER => tier = field.u8()?,
+            field::server::STATE => state = decode_state(&field, skipped)?,
+            field::server::REASON => reason = field.text(MAX_REASON)?,
+            field::server::LOAD_PERMILLE => load_permille = Some(field.u16()?),
+            field::server::CONNECTIONS => connections = Some(field.u32()?),
+            field::server::CAPACITY => capacity = Some(field.u32()?),
+            _ => skipped.fields += 1,
+        }
+    }
+    let missing = Malformed::Missing;
+    Ok(VirtualServer {
+        name: name.ok_or(missing)?,
+        service: service.ok_or(missing)?,
+        address: address.ok_or(missing)?,
+        site: site.ok_or(missing)?,
+        link,
+        weight,
+        tier,
+        state,
+        reason,
+        load_permille,
+        connections,
+        capacity,
+    })
+}
+
+/// A state of a later version is not known here, so it is Unknown (T1).
+fn decode_state(field: &Field<'_>, skipped: &mut Skipped) -> Result<ServerState, Malformed> {
+    Ok(match field.u8()? {
+        state::UNKNOWN => ServerState::Unknown,
+        state::UP => ServerState::Up,
+        state::DOWN => ServerState::Down,
+        state::DRAIN => ServerState::Drain,
+        state::DISABLED => ServerState::Disabled,
+        _ => {
+            skipped.fields += 1;
+            ServerState::Unknown
+        }
+    })
+}
+
+fn decode_link(body: &[u8], skipped: &mut Skipped) -> Result<LinkState, Malformed> {
+    let (mut site, mut name, mut is_up) = (None, None, None);
+    let (mut in_bps, mut out_bps, mut capacity_in_bps, mut capacity_out_bps) = (0, 0, 0, 0);
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::link::SITE => site = Some(field.text(MAX_NAME)?),
+            field::link::NAME => name = Some(field.text(MAX_NAME)?),
+            field::link::IS_UP => is_up = Some(field.flag()?),
+            field::link::IN_BPS => in_bps = field.u64()?,
+            field::link::OUT_BPS => out_bps = field.u64()?,
+            field::link::CAPACITY_IN_BPS => capacity_in_bps = field.u64()?,
+            field::link::CAPACITY_OUT_BPS => capacity_out_bps = field.u64()?,
+            _ => skipped.fields += 1,
+        }
+    }
+    let missing = Malformed::Missing;
+    Ok(LinkState {
+        site: site.ok_or(missing)?,
+        name: name.ok_or(missing)?,
+        is_up: is_up.ok_or(missing)?,
+        in_bps,
+        out_bps,
+        capacity_in_bps,
+        capacity_out_bps,
+    })
+}
+
+pub(super) fn decode_cell(body: &[u8], skipped: &mut Skipped) -> Result<ProximityCell, Malformed> {
+    let (mut prefix, mut site, mut link, mut rtt_us) = (None, None, None, None);
+    let (mut loss_permille, mut hops, mut samples, mut source, mut confidence, mut age_s) =
+        (0, 0, 0, 0, 0, 0);
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::cell::PREFIX => prefix = Some(field.prefix()?),
+            field::cell::SITE => site = Some(field.text(MAX_NAME)?),
+            field::cell::LINK => link = Some(field.text(MAX_NAME)?),
+            field::cell::RTT_US => rtt_us = Some(field.u32()?),
+            field::cell::LOSS_PERMILLE => loss_permille = field.u16()?,
+            field::cell::HOPS => hops = field.u8()?,
+            field::cell::SAMPLES => samples = field.u32()?,
+            field::cell::SOURCE => source = field.u8()?,
+            field::cell::CONFIDENCE => confidence = field.u8()?,
+            field::cell::AGE_S => age_s = field.u32()?,
+            _ => skipped.fields += 1,
+        }
+    }
+    let missing = Malformed::Missing;
+    Ok(ProximityCell {
+        prefix: prefix.ok_or(missing)?,
+        site: site.ok_or(missing)?,
+        link,
+        rtt_us: rtt_us.ok_or(missing)?,
+        loss_permille,
+        hops,
+        samples,
+        source,
+        confidence,
+        age_s,
+    })
+}
+
+fn decode_persistence(body: &[u8], skipped: &mut Skipped) -> Result<PersistenceEntry, Malformed> {
+    let (mut key, mut candidate, mut left_s) = (None, None, None);
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::persistence::KEY => key = Some(field.u64()?),
+            field::persistence::CANDIDATE => candidate = Some(field.u64()?),
+            field::persistence::LEFT_S => left_s = Some(field.u32()?),
+            _ => skipped.fields += 1,
+        }
+    }
+    let missing = Malformed::Missing;
+    Ok(PersistenceEntry {
+        key: key.ok_or(missing)?,
+        candidate: candidate.ok_or(missing)?,
+        left_s: left_s.ok_or(missing)?,
+    })
+}
+
+fn decode_digest(body: &[u8], skipped: &mut Skipped) -> Result<Digest, Malformed> {
+    let mut digest = Digest::default();
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::digest::CONFIG => digest.config = field.text(MAX_NAME)?,
+            field::digest::TABLE if digest.tables.len() == MAX_TABLES => return Err(Malformed::Value),
+            field::digest::TABLE => digest.tables.push(decode_table(field.octets())?),
+            field::digest::VERSION => digest.version = field.text(MAX_NAME)?,
+            _ => skipped.fields += 1,
+        }
+    }
+    Ok(digest)
+}
+
+/// The length of the name, the name, and the id.
+fn decode_table(octets: &[u8]) -> Result<(String, String), Malformed> {
+    let (&length, rest) = octets.split_first().ok_or(Malformed::Value)?;
+    let (name, id) = rest.split_at_checked(usize::from(length)).ok_or(Malformed::Value)?;
+    let text = |octets: &[u8]| str::from_utf8(octets).map(str::to_owned).map_err(|_| Malformed::Value);
+    if id.len() > MAX_NAME { Err(Malformed::Value) } else { Ok((text(name)?, text(id)?)) }
+}
+
+fn decode_word(body: &[u8], skipped: &mut Skipped) -> Result<Word, Malformed> {
+    let (mut target, mut act, mut origin, mut author) = (None, None, None, None);
+    let (mut reason, mut revision, mut left_s) = (String::new(), None, None);
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::word::TARGET => target = Some(field.text(MAX_NAME)?),
+            field::word::ACT => act = Some(decode_act(&field)?),
+            field::word::ORIGIN => origin = Some(field.text(MAX_NAME)?),
+            field::word::AUTHOR => author = Some(field.text(MAX_NAME)?),
+            field::word::REASON => reason = field.text(MAX_REASON)?,
+            field::word::REVISION => revision = Some(field.u64()?),
+            field::word::LEFT_S => left_s = Some(field.u32()?),
+            _ => skipped.fields += 1,
+        }
+    }
+    let missing = Malformed::Missing;
+    Ok(Word {
+        target: target.ok_or(missing)?,
+        act: act.ok_or(missing)?,
+        origin: origin.ok_or(missing)?,
+        author: author.ok_or(missing)?,
+        reason,
+        revision: revision.ok_or(missing)?,
+        left_s: left_s.ok_or(missing)?,
+    })
+}
+
+fn decode_act(field: &Field<'_>) -> Result<Act, Malformed> {
+    match field.u8()? {
+        act::FORCE_UP => Ok(Act::ForceUp),
+        act::FORCE_DOWN => Ok(Act::ForceDown),
+        act::DRAIN => Ok(Act::Drain),
+        act::DISABLE => Ok(Act::Disable),
+        act::RESUME => Ok(Act::Resume),
+        act::LIFT => Ok(Act::Lift),
+        _ => Err(Malformed::Value),
+    }
+}

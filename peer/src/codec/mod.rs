@@ -1,0 +1,767 @@
+//! Frames ↔ octets. docs/peer-protocol.md draws them; a test holds the two together.
+//!
+//! A frame is a header of eight octets (length of the body, type, flags, two zeros) and a body of fields. A reader skips and
+//! counts what it does not know: frame types, fields, kinds of claims. What it knows must be exactly right.
+
+pub mod item;
+mod tlv;
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+pub use item::{Builder, Change, Item, KINDS, decode_item, since};
+
+use tlv::{Fields, Writer};
+
+use crate::claim::{Lane, MAX_NAME, ProximityCell};
+
+/// The oldest version that is understood. It has no persistence entries, operators' words, ASK and REPLY.
+pub const LOWEST_VERSION: u16 = 1;
+/// The newest version that is understood.
+pub const HIGHEST_VERSION: u16 = 2;
+/// Octets of a frame's header.
+pub const HEADER: usize = 8;
+/// Largest body of a frame.
+pub const MAX_BODY: usize = 65_536;
+/// Largest body before the HELLO of the other side was accepted.
+pub const MAX_FIRST_BODY: usize = 4_096;
+/// Body at which a batch of claims is closed, so that others need not wait long behind it.
+pub const BATCH_BODY: usize = 16_384;
+/// Largest claim: one item of a batch.
+pub const MAX_CLAIM: usize = 16_384;
+/// Most cells in a REPLY.
+pub const MAX_CELLS: usize = 16;
+/// Longest text of a NOTICE, in octets.
+pub const MAX_NOTICE: usize = 512;
+
+/// Type numbers of frames.
+pub mod frame_type {
+    /// Who speaks, and by which rules.
+    pub const HELLO: u8 = 1;
+    /// Claims and withdrawals.
+    pub const CLAIMS: u8 = 2;
+    /// "Send everything of this lane anew."
+    pub const RESYNC: u8 = 3;
+    /// "Measure this prefix." Since version 2.
+    pub const ASK: u8 = 4;
+    /// What came of it. Since version 2.
+    pub const REPLY: u8 = 5;
+    /// "I live", and the round trip.
+    pub const KEEPALIVE: u8 = 6;
+    /// Why the connection will be closed, or a warning.
+    pub const NOTICE: u8 = 7;
+}
+
+/// Flags of frames.
+pub mod flag {
+    /// A receiver that does not know the type closes the connection instead of skipping the frame.
+    pub const CRITICAL: u8 = 0x01;
+    /// CLAIMS: this batch begins a full sync of its lane.
+    pub const SYNC_BEGIN: u8 = 0x02;
+    /// CLAIMS: this batch ends a full sync of its lane.
+    pub const SYNC_END: u8 = 0x04;
+    /// CLAIMS: this batch is part of a full sync.
+    pub const SYNC: u8 = 0x08;
+}
+
+/// Numbers of the lanes.
+pub mod lane {
+    /// Virtual servers, links, digests, operators' words.
+    pub const URGENT: u8 = 0;
+    /// Proximity and persistence.
+    pub const BULK: u8 = 1;
+}
+
+/// Ids of the fields of frames; those of claims are in `item`.
+pub mod field {
+    /// Fields of HELLO.
+    pub mod hello {
+        #![allow(missing_docs, reason = "named after the members of Hello")]
+        pub const LOWEST: u8 = 1;
+        pub const HIGHEST: u8 = 2;
+        pub const NODE: u8 = 3;
+        pub const SITE: u8 = 4;
+        pub const EPOCH: u8 = 5;
+        pub const CONFIG: u8 = 6;
+        pub const HOLD_MS: u8 = 7;
+        pub const CLAIMS_PER_S: u8 = 8;
+        pub const BYTES_PER_S: u8 = 9;
+        pub const KEYS: u8 = 10;
+    }
+    /// Fields of CLAIMS.
+    pub mod claims {
+        #![allow(missing_docs, reason = "named after the members of Batch")]
+        pub const LANE: u8 = 1;
+        pub const NUMBER: u8 = 2;
+        pub const ITEM: u8 = 3;
+    }
+    /// Fields of RESYNC.
+    pub mod resync {
+        #![allow(missing_docs, reason = "there is one")]
+        pub const LANE: u8 = 1;
+    }
+    /// Fields of ASK.
+    pub mod ask {
+        #![allow(missing_docs, reason = "named after the members of Ask")]
+        pub const NONCE: u8 = 1;
+        pub const PREFIX: u8 = 2;
+        pub const ADDRESS: u8 = 3;
+        pub const DEADLINE_MS: u8 = 4;
+    }
+    /// Fields of REPLY.
+    pub mod reply {
+        #![allow(missing_docs, reason = "named after the members of Reply")]
+        pub const NONCE: u8 = 1;
+        pub const OUTCOME: u8 = 2;
+        pub const REFUSAL: u8 = 3;
+        pub const CELL: u8 = 4;
+    }
+    /// Fields of KEEPALIVE.
+    pub mod keepalive {
+        #![allow(missing_docs, reason = "named after the members of Keepalive")]
+        pub const STAMP: u8 = 1;
+        pub const ECHO: u8 = 2;
+        pub const DELAY_MS: u8 = 3;
+    }
+    /// Fields of NOTICE.
+    pub mod notice {
+        #![allow(missing_docs, reason = "named after the members of Notice")]
+        pub const CODE: u8 = 1;
+        pub const TEXT: u8 = 2;
+    }
+    pub use super::item::field::*;
+}
+
+/// Why octets are no frame. The connection they came by is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
+pub enum Malformed {
+    /// A body longer than allowed.
+    #[error("a frame is longer than allowed")]
+    TooLong,
+    /// A field runs over the end of its body.
+    #[error("a field runs over the end of its body")]
+    Field,
+    /// A value has the wrong length, is no UTF-8, or is out of range.
+    #[error("a field's value is wrong")]
+    Value,
+    /// A field that must be there is not.
+    #[error("a field is missing")]
+    Missing,
+    /// An unknown frame that must not be skipped.
+    #[error("an unknown frame that must not be skipped")]
+    Critical,
+}
+
+/// What a reader passed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// Frames of unknown types.
+    pub frames: u64,
+    /// Fields with unknown ids.
+    pub fields: u64,
+    /// Claims of unknown kinds.
+    pub kinds: u64,
+    /// Claims that are malformed.
+    pub malformed: u64,
+    /// Claims that are too large.
+    pub oversize: u64,
+}
+
+impl Skipped {
+    /// Adds `other`.
+    pub fn add(&mut self, other: Self) {
+        let Self { frames, fields, kinds, malformed, oversize } = other;
+        self.frames += frames;
+        self.fields += fields;
+        self.kinds += kinds;
+        self.malformed += malformed;
+        self.oversize += oversize;
+    }
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Frame {
+    /// The first of each side.
+    Hello(Hello),
+    /// Claims and withdrawals.
+    Claims(Batch),
+    /// Send a lane anew.
+    Resync(Lane),
+    /// Measure a prefix.
+    Ask(Ask),
+    /// What came of it.
+    Reply(Reply),
+    /// I live.
+    Keepalive(Keepalive),
+    /// A warning, or why the connection closes.
+    Notice(Notice),
+    /// Of a type that this version does not know; skipped.
+    Unknown(u8),
+}
+
+/// Who speaks, and by which rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Hello {
+    /// Lowest version it speaks.
+    pub lowest: u16,
+    /// Highest version it speaks.
+    pub highest: u16,
+    /// Its name.
+    pub node: String,
+    /// Its site.
+    pub site: String,
+    /// Its start: another number at every start.
+    pub epoch: u64,
+    /// SHA-256, in hex, of the part of its config that must be equal everywhere; empty where unknown.
+    pub config: String,
+    /// How long it keeps the claims of a silent peer.
+    pub hold_ms: u32,
+    /// Claims a second that it takes.
+    pub claims_per_s: u32,
+    /// Octets a second that it takes.
+    pub bytes_per_s: u32,
+    /// Claims of one author that it keeps.
+    pub keys: u32,
+}
+
+/// Claims and withdrawals, in the order in which they came to be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Batch {
+    /// Its lane.
+    pub lane: Lane,
+    /// Counts the batches of this lane on this connection, from 1.
+    pub number: u64,
+    /// Whether it is part of a full sync.
+    pub is_sync: bool,
+    /// Whether it begins a full sync.
+    pub is_begin: bool,
+    /// Whether it ends a full sync: what its lane held before and did not come again is gone.
+    pub is_end: bool,
+    /// What changed.
+    pub items: Vec<Item>,
+}
+
+/// A wish that the receiver measure a client prefix (WP-C12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Ask {
+    /// Tells the reply.
+    pub nonce: u64,
+    /// The prefix.
+    pub prefix: (IpAddr, u8),
+    /// The address in it that stands for it.
+    pub address: IpAddr,
+    /// How long an answer is of use.
+    pub deadline_ms: u32,
+}
+
+/// What came of an ASK.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reply {
+    /// Of the ASK.
+    pub nonce: u64,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What was measured.
+    pub cells: Vec<ProximityCell>,
+}
+
+/// What came of an ASK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Outcome {
+    /// It was measured now.
+    Measured,
+    /// It was known already.
+    Known,
+    /// It was tried and nothing came back.
+    Silent,
+    /// It was not tried.
+    Refused(Refusal),
+    /// No reply came in time. Never sent.
+    TimedOut,
+}
+
+/// Why an ASK was not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Refusal {
+    /// More than the asked node's rate for one peer (case P11).
+    Rate,
+    /// A target that is never probed: private, multicast, loopback, outside its prefix, …
+    Target,
+    /// Its operator opted out.
+    OptOut,
+    /// The asked node never saw queries from there.
+    Unseen,
+    /// Active probes are off.
+    Off,
+    /// The probing budget is used up.
+    Budget,
+    /// A reason that this version does not know.
+    Other(u8),
+}
+
+/// "I live", and the round trip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Keepalive {
+    /// The sender's clock, which means nothing to anyone else.
+    pub stamp: u64,
+    /// The stamp last received; 0 for none.
+    pub echo: u64,
+    /// How long ago that was.
+    pub delay_ms: u32,
+}
+
+/// A warning, or why the connection closes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// What it is about.
+    pub code: Code,
+    /// For people.
+    pub text: String,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $number:literal),* $(,)?) => {
+        /// What a NOTICE is about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+        pub enum Code {
+            $($(#[$doc])* $name,)*
+            /// A code that this version does not know.
+            Other(u16),
+        }
+
+        impl Code {
+            /// All that have a name, with their numbers.
+            pub const ALL: &[(&'static str, Self, u16)] = &[$((stringify!($name), Self::$name, $number)),*];
+
+            /// Its number.
+            #[must_use]
+            pub const fn number(self) -> u16 {
+                match self {
+                    $(Self::$name => $number,)*
+                    Self::Other(number) => number,
+                }
+            }
+
+            /// The code with this number.
+            #[must_use]
+            pub const fn of(number: u16) -> Self {
+                match number {
+                    $($number => Self::$name,)*
+                    _ => Self::Other(number),
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The node stops.
+    Stopping = 1,
+    /// Octets that are no frame, or a frame where it must not be.
+    Malformed = 2,
+    /// No version in common.
+    Version = 3,
+    /// HELLO names another node than the key belongs to.
+    WrongNode = 4,
+    /// HELLO names another site than configured.
+    WrongSite = 5,
+    /// HELLO names the receiver itself.
+    DuplicateName = 6,
+    /// HELLO carries an epoch that a newer start has replaced: a replay, or two nodes with one name.
+    OldEpoch = 7,
+    /// A newer connection of the same peer replaced this one.
+    Replaced = 8,
+    /// No HELLO in time.
+    Handshake = 9,
+    /// Nothing was heard for the hold time.
+    Silence = 10,
+    /// More claims or octets than allowed, again and again.
+    Flood = 11,
+    /// A warning: claims were refused because the author has too many, or they are too large.
+    Refused = 12,
+    /// The peer is not, or no longer, configured.
+    Unconfigured = 13,
+}
+
+/// A frame and what was passed over in it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Decoded {
+    /// The frame.
+    pub frame: Frame,
+    /// What it held that this version does not know.
+    pub skipped: Skipped,
+    /// Octets it took, with its header.
+    pub octets: usize,
+}
+
+/// Cuts a stream of octets into frames. It holds at most one frame that is not whole.
+#[derive(Debug)]
+pub struct Reader {
+    buffer: Vec<u8>,
+    start: usize,
+    limit: usize,
+}
+
+impl Reader {
+    /// A reader that takes bodies of at most `limit` octets.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { buffer: Vec::new(), start: 0, limit }
+    }
+
+    /// From now on takes bodies of at most `limit` octets.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Takes octets as they come, in any cut. Read all frames before the next push.
+    pub fn push(&mut self, octets: &[u8]) {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        self.buffer.extend_from_slice(octets);
+    }
+
+    /// The octets of the next whole frame.
+    pub fn next_octets(&mut self) -> Result<Option<&[u8]>, Malformed> {
+        let rest = self.buffer.get(self.start..).unwrap_or_default();
+        let Some(header) = rest.first_chunk::<HEADER>() else { return Ok(None) };
+        let length = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) as usize;
+        if length > self.limit {
+            return Err(Malformed::TooLong);
+        }
+        let end = self.start + HEADER + length;
+        if end > self.buffer.len() {
+            return Ok(None);
+        }
+        let octets = self.buffer.get(self.start..end);
+        self.start = end;
+        Ok(octets)
+    }
+
+    /// The next whole frame.
+    pub fn next_frame(&mut self) -> Result<Option<Decoded>, Malformed> {
+        self.next_octets()?.map(decode).transpose()
+    }
+
+    /// Octets that wait for the rest of their frame.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+}
+
+/// Decodes one whole frame, header and body.
+pub fn decode(octets: &[u8]) -> Result<Decoded, Malformed> {
+    let (header, body) = octets.split_first_chunk::<HEADER>().ok_or(Malformed::Field)?;
+    let (kind, flags) = (header[4], header[5]);
+    let mut skipped = Skipped::default();
+    let frame = match kind {
+        frame_type::HELLO => Frame::Hello(decode_hello(body, &mut skipped)?),
+        frame_type::CLAIMS => Frame::Claims(decode_batch(flags, body, &mut skipped)?),
+        frame_type::RESYNC => Frame::Resync(decode_resync(body, &mut skipped)?),
+        frame_type::ASK => Frame::Ask(decode_ask(body, &mut skipped)?),
+        frame_type::REPLY => Frame::Reply(decode_reply(body, &mut skipped)?),
+        frame_type::KEEPALIVE => Frame::Keepalive(decode_keepalive(body, &mut skipped)?),
+        frame_type::NOTICE => Frame::Notice(decode_notice(body, &mut skipped)?),
+        _ if flags & flag::CRITICAL != 0 => return Err(Malformed::Critical),
+        _ => {
+            skipped.frames += 1;
+            Frame::Unknown(kind)
+        }
+    };
+    Ok(Decoded { frame, skipped, octets: octets.len() })
+}
+
+fn decode_hello(body: &[u8], skipped: &mut Skipped) -> Result<Hello, Malformed> {
+    let (mut lowest, mut highest, mut node, mut site, mut epoch) = (None, None, None, None, None);
+    let (mut config, mut hold_ms, mut claims_per_s, mut bytes_per_s, mut keys) =
+        (None, None, None, None, None);
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::hello::LOWEST => lowest = Some(field.u16()?),
+            field::hello::HIGHEST => highest = Some(field.u16()?),
+            field::hello::NODE => node = Some(field.text(MAX_NAME)?),
+            field::hello::SITE => site = Some(field.text(MAX_NAME)?),
+            field::hello::EPOCH => epoch = Some(field.u64()?),
+            field::hello::CONFIG => config = Some(field.text(MAX_NAME)?),
+            field::hello::HOLD_MS => hold_ms = Some(field.u32()?),
+            field::hello::CLAIMS_PER_S => claims_per_s = Some(field.u32()?),
+            field::hello::BYTES_PER_S => bytes_per_s = Some(field.u32()?),
+            field::hello::KEYS => keys = Some(field.u32()?),
+            _ => skipped.fields += 1,
+        }
+    }
+    let missing = Malformed::Missing;
+    Ok(Hello {
+        lowest: lowest.ok_or(missing)?,
+        highest: highest.ok_or(missing)?,
+        node: node.ok_or(missing)?,
+        site: site.ok_or(missing)?,
+        epoch: epoch.ok_or(missing)?,
+        config: config.unwrap_or_default(),
+        hold_ms: hold_ms.ok_or(missing)?,
+        claims_per_s: claims_per_s.unwrap_or(u32::MAX),
+        bytes_per_s: bytes_per_s.unwrap_or(u32::MAX),
+        keys: keys.unwrap_or(u32::MAX),
+    })
+}
+
+fn decode_lane(number: u8) -> Result<Lane, Malformed> {
+    match number {
+        lane::URGENT => Ok(Lane::Urgent),
+        lane::BULK => Ok(Lane::Bulk),
+        _ => Err(Malformed::Value),
+    }
+}
+
+fn lane_number(lane: Lane) -> u8 {
+    match lane {
+        Lane::Urgent => lane::URGENT,
+        Lane::Bulk => lane::BULK,
+    }
+}
+
+fn decode_batch(flags: u8, body: &[u8], skipped: &mut Skipped) -> Result<Batch, Malformed> {
+    let (mut lane, mut number, mut items) = (None, None, Vec::new());
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::claims::LANE => lane = Some(decode_lane(field.u8()?)?),
+            field::claims::NUMBER => number = Some(field.u64()?),
+            field::claims::ITEM => items.extend(decode_item(field.octets(), skipped)),
+            _ => skipped.fields += 1,
+        }
+    }
+    let (is_begin, is_end) = (flags & flag::SYNC_BEGIN != 0, flags & flag::SYNC_END != 0);
+    Ok(Batch {
+        lane: lane.ok_or(Malformed::Missing)?,
+        number: number.ok_or(Malformed::Missing)?,
+        is_sync: flags & flag::SYNC != 0,
+        is_begin,
+        is_end,
+        items,
+    })
+}
+
+fn decode_resync(body: &[u8], skipped: &mut Skipped) -> Result<Lane, Malformed> {
+    let mut lane = None;
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::resync::LANE => lane = Some(decode_lane(field.u8()?)?),
+            _ => skipped.fields += 1,
+        }
+    }
+    lane.ok_or(Malformed::Missing)
+}
+
+fn decode_ask(body: &[u8], skipped: &mut Skipped) -> Result<Ask, Malformed> {
+    let (mut nonce, mut prefix, mut address, mut deadline_ms) = (None, None, None, None);
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::ask::NONCE => nonce = Some(field.u64()?),
+            field::ask::PREFIX => prefix = Some(field.prefix()?),
+            field::ask::ADDRESS => address = Some(field.address()?),
+            field::ask::DEADLINE_MS => deadline_ms = Some(field.u32()?),
+            _ => skipped.fields += 1,
+        }
+    }
+    let missing = Malformed::Missing;
+    Ok(Ask {
+        nonce: nonce.ok_or(missing)?,
+        prefix: prefix.ok_or(missing)?,
+        address: address.ok_or(missing)?,
+        deadline_ms: deadline_ms.ok_or(missing)?,
+    })
+}
+
+/// Numbers of outcomes and refusals in REPLY.
+pub mod outcome {
+    #![allow(missing_docs, reason = "named after the variants of Outcome and Refusal")]
+    pub const MEASURED: u8 = 0;
+    pub const KNOWN: u8 = 1;
+    pub const SILENT: u8 = 2;
+    pub const REFUSED: u8 = 3;
+    pub const REFUSED_RATE: u8 = 1;
+    pub const REFUSED_TARGET: u8 = 2;
+    pub const REFUSED_OPT_OUT: u8 = 3;
+    pub const REFUSED_UNSEEN: u8 = 4;
+    pub const REFUSED_OFF: u8 = 5;
+    pub const REFUSED_BUDGET: u8 = 6;
+}
+
+impl Refusal {
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Rate => outcome::REFUSED_RATE,
+            Self::Target => outcome::REFUSED_TARGET,
+            Self::OptOut => outcome::REFUSED_OPT_OUT,
+            Self::Unseen => outcome::REFUSED_UNSEEN,
+            Self::Off => outcome::REFUSED_OFF,
+            Self::Budget => outcome::REFUSED_BUDGET,
+            Self::Other(number) => number,
+        }
+    }
+
+    /// The reason with this number.
+    #[must_use]
+    pub const fn of(number: u8) -> Self {
+        match number {
+            outcome::REFUSED_RATE => Self::Rate,
+            outcome::REFUSED_TARGET => Self::Target,
+            outcome::REFUSED_OPT_OUT => Self::OptOut,
+            outcome::REFUSED_UNSEEN => Self::Unseen,
+            outcome::REFUSED_OFF => Self::Off,
+            outcome::REFUSED_BUDGET => Self::Budget,
+            _ => Self::Other(number),
+        }
+    }
+}
+
+fn decode_reply(body: &[u8], skipped: &mut Skipped) -> Result<Reply, Malformed> {
+    let (mut nonce, mut number, mut refusal, mut cells) = (None, None, 0, Vec::new());
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::reply::NONCE => nonce = Some(field.u64()?),
+            field::reply::OUTCOME => number = Some(field.u8()?),
+            field::reply::REFUSAL => refusal = field.u8()?,
+            field::reply::CELL if cells.len() == MAX_CELLS => skipped.oversize += 1,
+            field::reply::CELL => match item::decode_cell(field.octets(), skipped) {
+                Ok(cell) => cells.push(cell),
+                Err(_) => skipped.malformed += 1,
+            },
+            _ => skipped.fields += 1,
+        }
+    }
+    let outcome = match number.ok_or(Malformed::Missing)? {
+        outcome::MEASURED => Outcome::Measured,
+        outcome::KNOWN => Outcome::Known,
+        outcome::SILENT => Outcome::Silent,
+        // an outcome of a later version helps as little as a refusal
+        _ => Outcome::Refused(Refusal::of(refusal)),
+    };
+    Ok(Reply { nonce: nonce.ok_or(Malformed::Missing)?, outcome, cells })
+}
+
+fn decode_keepalive(body: &[u8], skipped: &mut Skipped) -> Result<Keepalive, Malformed> {
+    let mut keepalive = Keepalive::default();
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::keepalive::STAMP => keepalive.stamp = field.u64()?,
+            field::keepalive::ECHO => keepalive.echo = field.u64()?,
+            field::keepalive::DELAY_MS => keepalive.delay_ms = field.u32()?,
+            _ => skipped.fields += 1,
+        }
+    }
+    Ok(keepalive)
+}
+
+fn decode_notice(body: &[u8], skipped: &mut Skipped) -> Result<Notice, Malformed> {
+    let (mut code, mut text) = (None, String::new());
+    for field in Fields(body) {
+        let field = field?;
+        match field.id {
+            field::notice::CODE => code = Some(field.u16()?),
+            field::notice::TEXT => text = field.text(MAX_NOTICE)?,
+            _ => skipped.fields += 1,
+        }
+    }
+    Ok(Notice { code: Code::of(code.ok_or(Malformed::Missing)?), text })
+}
+
+impl Frame {
+    /// The frame as octets.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Writer(vec![0; HEADER]);
+        let kind = match self {
+            Self::Hello(hello) => encode_hello(&mut body, hello),
+            Self::Claims(batch) => return encode_batch(batch),
+            Self::Resync(lane) => {
+                body.u8(field::resync::LANE, lane_number(*lane));
+                frame_type::RESYNC
+            }
+            Self::Ask(ask) => {
+                body.u64(field::ask::NONCE, ask.nonce);
+                body.prefix(field::ask::PREFIX, ask.prefix);
+                body.address(field::ask::ADDRESS, ask.address);
+                body.u32(field::ask::DEADLINE_MS, ask.deadline_ms);
+                frame_type::ASK
+            }
+            Self::Reply(reply) => encode_reply(&mut body, reply),
+            Self::Keepalive(keepalive) => {
+                body.u64(field::keepalive::STAMP, keepalive.stamp);
+                body.u64(field::keepalive::ECHO, keepalive.echo);
+                body.u32(field::keepalive::DELAY_MS, keepalive.delay_ms);
+                frame_type::KEEPALIVE
+            }
+            Self::Notice(notice) => {
+                body.u16(field::notice::CODE, notice.code.number());
+                body.cut_text(field::notice::TEXT, &notice.text, MAX_NOTICE);
+                frame_type::NOTICE
+            }
+            Self::Unknown(kind) => *kind,
+        };
+        finish(body.0, kind, 0)
+    }
+}
+
+/// Writes the header into the first octets of `frame`.
+fn finish(mut frame: Vec<u8>, kind: u8, flags: u8) -> Vec<u8> {
+    let length = u32::try_from(frame.len() - HEADER).unwrap_or(u32::MAX);
+    if let Some(header) = frame.first_chunk_mut::<HEADER>() {
+        header[..4].copy_from_slice(&length.to_be_bytes());
+        header[4..].copy_from_slice(&[kind, flags, 0, 0]);
+    }
+    frame
+}
+
+fn encode_hello(body: &mut Writer, hello: &Hello) -> u8 {
+    let Hello { lowest, highest, node, site, epoch, config, hold_ms, claims_per_s, bytes_per_s, keys } =
+        hello;
+    body.u16(field::hello::LOWEST, *lowest);
+    body.u16(field::hello::HIGHEST, *highest);
+    body.text(field::hello::NODE, node);
+    body.text(field::hello::SITE, site);
+    body.u64(field::hello::EPOCH, *epoch);
+    body.text(field::hello::CONFIG, config);
+    body.u32(field::hello::HOLD_MS, *hold_ms);
+    body.u32(field::hello::CLAIMS_PER_S, *claims_per_s);
+    body.u32(field::hello::BYTES_PER_S, *bytes_per_s);
+    body.u32(field::hello::KEYS, *keys);
+    frame_type::HELLO
+}
+
+fn encode_reply(body: &mut Writer, reply: &Reply) -> u8 {
+    body.u64(field::reply::NONCE, reply.nonce);
+    let (number, refusal) = match reply.outcome {
+        Outcome::Measured => (outcome::MEASURED, None),
+        Outcome::Known => (outcome::KNOWN, None),
+        Outcome::Silent | Outcome::TimedOut => (outcome::SILENT, None),
+        Outcome::Refused(refusal) => (outcome::REFUSED, Some(refusal.number())),
+    };
+    body.u8(field::reply::OUTCOME, number);
+    if let Some(refusal) = refusal {
+        body.u8(field::reply::REFUSAL, refusal);
+    }
+    for cell in reply.cells.iter().take(MAX_CELLS) {
+        body.octets(field::reply::CELL, &item::encode_cell(cell));
+    }
+    frame_type::REPLY
+}
+
+fn encode_batch(batch: &Batch) -> Vec<u8> {
+    let mut builder = Builder::new(batch.lane, batch.number);
+    for item in &batch.items {
+        builder.push(item);
+    }
+    builder.finish(batch.is_sync, batch.is_begin, batch.is_end)
+}

@@ -1,0 +1,1 @@
+//! Keys, certificates and pins of nodes.

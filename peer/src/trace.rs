@@ -1,0 +1,1 @@
+//! Frames that a node wrote to a file, and their reading.
