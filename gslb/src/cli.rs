@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{demo, offline, run};
+use crate::{demo, offline, pki, run};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use portolan_api::{ExplainQuery, LookupQuery, Version};
 use portolan_ctl::run::{finish, show};
@@ -53,6 +53,9 @@ enum Command {
     /// Ask the prefix tables
     #[command(subcommand)]
     Tables(Tables),
+    /// Make the keys by which nodes know each other
+    #[command(subcommand)]
+    Pki(pki::Pki),
     /// Print the JSON schema of the config, for editors
     #[command(after_help = "Examples:\n  portolan schema > portolan.schema.json")]
     Schema,
@@ -151,6 +154,7 @@ pub fn main() -> Exit {
             };
             finish(json, result.await)
         }),
+        Command::Pki(command) => pki::run(&command, json),
         Command::Schema => {
             output::write_json(&portolan_config::json_schema());
             Exit::Good

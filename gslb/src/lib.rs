@@ -7,7 +7,8 @@
 //!                            ├─ state (what outlives the process)
 //!                            └─ doors ─► api ─► answers (status, explain, force, metrics)
 //! ```
-//! - [`cli`] is the command line; [`offline`] does `check`, `explain -c` and `tables lookup -c` without a node.
+//! - [`cli`] is the command line; [`offline`] does `check`, `explain -c` and `tables lookup -c` without a node, `pki` makes
+//!   keys.
 //! - [`engine`] is one running node; a process may hold several, as [`demo`] does.
 //! - [`udp`] and [`tcp`] are thin: bytes in, [`portolan_dns::respond`], bytes out. Unsafe code is in `udp/sys.rs` only.
 //! - [`publisher`] turns facts into the next snapshot; [`roster`] and [`target`] know members by name.
@@ -25,6 +26,7 @@ pub mod logs;
 pub mod memory;
 pub mod metrics;
 pub mod offline;
+mod pki;
 pub mod publisher;
 pub mod roster;
 pub mod run;

@@ -1,1 +1,0 @@
-//! Keys, certificates and pins of nodes.
