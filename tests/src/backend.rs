@@ -1,19 +1,23 @@
 //! Servers behind the node: small, counted, stopped and started at will.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use socket2::SockRef;
+
+use crate::netns::{self, Namespace};
 use crate::place;
 
 /// An HTTP/1.1 server (a TCP check is content with it too).
 pub struct Backend {
     socket: SocketAddr,
+    namespace: Option<String>,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    running: Option<(TcpListener, JoinHandle<()>)>,
 }
 
 struct Shared {
@@ -40,6 +44,15 @@ impl Backend {
         backend
     }
 
+    /// A server that answers 200 at this socket of a namespace.
+    #[must_use]
+    pub fn start_within(namespace: &Namespace, socket: SocketAddr) -> Self {
+        let mut backend = Self::stopped(socket);
+        backend.namespace = Some(namespace.name().to_owned());
+        backend.resume();
+        backend
+    }
+
     /// A server that does not listen yet.
     #[must_use]
     pub fn stopped(socket: SocketAddr) -> Self {
@@ -49,7 +62,7 @@ impl Backend {
             response: Mutex::new(Box::new(|_: &str| response(200, "ok"))),
             requests: Mutex::default(),
         };
-        Self { socket, shared: Arc::new(shared), thread: None }
+        Self { socket, namespace: None, shared: Arc::new(shared), running: None }
     }
 
     /// Where it listens.
@@ -94,23 +107,23 @@ impl Backend {
 
     /// Refuses connections from now on.
     pub fn stop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
+        let Some((listener, thread)) = self.running.take() else { return };
         self.shared.is_stopping.store(true, Ordering::SeqCst);
         // wakes the accept
-        let _ = TcpStream::connect(self.socket);
+        let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
         let _ = thread.join();
     }
 
     /// Listens (again).
     pub fn resume(&mut self) {
-        if self.thread.is_some() {
+        if self.running.is_some() {
             return;
         }
         self.shared.is_stopping.store(false, Ordering::SeqCst);
-        let listener =
-            TcpListener::bind(self.socket).unwrap_or_else(|error| panic!("{}: {error}", self.socket));
-        let shared = Arc::clone(&self.shared);
-        self.thread = Some(std::thread::spawn(move || serve(&listener, &shared)));
+        let listener = netns::inside(self.namespace.as_deref(), || TcpListener::bind(self.socket))
+            .unwrap_or_else(|error| panic!("{}: {error}", self.socket));
+        let (shared, accepting) = (Arc::clone(&self.shared), listener.try_clone().unwrap());
+        self.running = Some((listener, std::thread::spawn(move || serve(&accepting, &shared))));
     }
 }
 

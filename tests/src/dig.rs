@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
@@ -13,6 +13,7 @@ use crate::program::Said;
 #[derive(Clone)]
 pub struct Dig {
     server: SocketAddr,
+    source: Option<IpAddr>,
     namespace: Option<String>,
 }
 
@@ -20,13 +21,19 @@ impl Dig {
     /// For the server at this socket.
     #[must_use]
     pub fn new(server: SocketAddr) -> Self {
-        Self { server, namespace: None }
+        Self { server, source: None, namespace: None }
     }
 
     /// Runs in this namespace.
     #[must_use]
     pub fn within(self, namespace: Option<&str>) -> Self {
         Self { namespace: namespace.map(str::to_owned), ..self }
+    }
+
+    /// Asks from this address.
+    #[must_use]
+    pub fn from(self, source: IpAddr) -> Self {
+        Self { source: Some(source), ..self }
     }
 
     /// Asks another server.
@@ -79,9 +86,14 @@ impl Dig {
         command
     }
 
-    fn options(&self) -> [String; 5] {
+    fn options(&self) -> Vec<String> {
         let server = format!("@{}", self.server.ip());
-        [server, "-p".into(), self.server.port().to_string(), "+time=5".into(), "+tries=1".into()]
+        let mut options =
+            vec![server, "-p".into(), self.server.port().to_string(), "+time=5".into(), "+tries=1".into()];
+        if let Some(source) = self.source {
+            options.extend(["-b".into(), source.to_string()]);
+        }
+        options
     }
 }
 

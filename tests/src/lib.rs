@@ -8,7 +8,8 @@
 //! ```
 //! [`setup`] makes a folder with config and zones and starts a [`node::Node`]; [`dig`] and [`wire`] ask it; [`script`]
 //! runs conversations written as data; [`backend`] plays the servers behind it, [`netns`] a network of its own,
-//! [`reference`] another name server to compare with. [`child`] ends every process with the test, [`wait`] is the only
+//! [`topology`] sites and clients far apart, joined by a [`relay`] that delays packets, [`reference`] another name
+//! server to compare with. [`child`] ends every process with the test, [`wait`] is the only
 //! way to wait.
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is a panic that names its place")]
 
@@ -20,11 +21,14 @@ pub mod flow;
 pub mod mmdb;
 pub mod netns;
 pub mod node;
+pub mod ping;
 pub mod place;
 pub mod program;
 pub mod reference;
+pub mod relay;
 pub mod script;
 pub mod setup;
 pub mod stream;
+pub mod topology;
 pub mod wait;
 pub mod wire;

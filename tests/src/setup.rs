@@ -75,6 +75,11 @@ impl Setup {
         std::fs::write(path, self.filled(text)).unwrap();
     }
 
+    /// Writes a GeoIP file, described as in `cases/*/*.mmdb.json`.
+    pub fn geo(&self, name: &str, json: &str) {
+        std::fs::write(self.path(name), mmdb::from_json(json)).unwrap();
+    }
+
     /// A text with the values in it.
     #[must_use]
     pub fn filled(&self, text: &str) -> String {
