@@ -17,6 +17,11 @@ pub trait FileSource {
 
     /// Whether the path is there and no folder.
     fn is_file(&self, path: &Path) -> bool;
+
+    /// The permission bits of a file, where there are any.
+    fn mode(&self, _path: &Path) -> Option<u32> {
+        None
+    }
 }
 
 /// The disk.
@@ -45,6 +50,11 @@ impl FileSource for Disk {
 
     fn is_file(&self, path: &Path) -> bool {
         std::fs::metadata(path).is_ok_and(|meta| !meta.is_dir())
+    }
+
+    fn mode(&self, path: &Path) -> Option<u32> {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(path).ok().map(|meta| meta.permissions().mode() & 0o7777)
     }
 }
 

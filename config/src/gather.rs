@@ -146,12 +146,29 @@ fn read_file<T: Value>(
 
 /// Adds what an included file says.
 fn join(spec: &mut Spec, part: Included, problems: &mut Vec<Problem>) {
-    let Included { at: _, version: _, node, dns, tables, isp, site, geo, service, api, metrics, log, expect } =
-        part;
+    let Included {
+        at: _,
+        version: _,
+        node,
+        dns,
+        tables,
+        isp,
+        site,
+        geo,
+        service,
+        peers,
+        virtual_server,
+        proximity,
+        api,
+        metrics,
+        log,
+        expect,
+    } = part;
     spec.isp.join(isp);
     spec.site.join(site);
     spec.geo.join(geo);
     spec.service.join(service);
+    spec.virtual_server.join(virtual_server);
     spec.expect.join(expect);
 
     let mut twice = |what: &str, first: Span, second: Span| {
@@ -187,6 +204,18 @@ fn join(spec: &mut Spec, part: Included, problems: &mut Vec<Problem>) {
         spec.log.value = value;
     }
     spec.log.is_whole &= log.is_whole;
+    if let Some(value) = peers.value
+        && place("peers", spec.peers.as_ref().map_or(Span::NOWHERE, |it| it.at), value.at)
+    {
+        spec.peers.value = Some(value);
+    }
+    spec.peers.is_whole &= peers.is_whole;
+    if let Some(value) = proximity.value
+        && place("proximity", spec.proximity.at, value.at)
+    {
+        spec.proximity.value = value;
+    }
+    spec.proximity.is_whole &= proximity.is_whole;
     if let Some(value) = api.value
         && place("api", spec.api.as_ref().map_or(Span::NOWHERE, |it| it.at), value.at)
     {

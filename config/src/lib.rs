@@ -27,14 +27,22 @@ pub mod tables;
 pub use compile::check::MemberChecks;
 pub use compile::expect::Expect;
 pub use compile::lanes::{LaneInfo, MemberInfo};
+pub use compile::learned::{Claimant, LearnedServer, Origin, Tally};
 pub use compile::names::{Link, LinkId, Site};
 pub use compile::node::{Api, Cookies, Dns, Node, Tcp};
+pub use compile::peers::{Peer, Peers};
+pub use compile::proximity::{Active, Proximity, Solicit, Static};
+pub use compile::relearn::Learned;
+pub use compile::shared::Shared;
+pub use compile::virtual_server::VirtualServer;
 pub use compile::{Compiled, Service, load_with};
 pub use files::{Disk, FileSource};
 pub use place::{At, Span};
 pub use problem::{Problem, Problems, Severity, SourceFile, Where};
 pub use read::{BitRate, Int, Items, Length, Many, Map, Part, Real, Seconds};
-pub use spec::{ExpectAnswer, ExpectWord, LogFormat, LogLevel, json_schema};
+pub use spec::{
+    ExpectAnswer, ExpectWord, LogFormat, LogLevel, ModeWord, PeerLossWord, Pin, ProtocolWord, json_schema,
+};
 
 use std::path::Path;
 

@@ -29,8 +29,8 @@ fn walk(schema: &Json, path: &str, keys: &mut Keys) {
         schema["required"].as_array().unwrap().iter().filter_map(Json::as_str).collect();
     for (key, property) in properties {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        // members have the service's checks, and a service's own geography is a [[geo]] without its name
-        if path == "service.members.check" || path == "service.geo" {
+        // members and virtual servers have the service's checks, and a service's own geography is a [[geo]] without its name
+        if ["service.members.check", "virtual_server.check", "service.geo"].contains(&path.as_str()) {
             keys.insert(path, "none".into());
             continue;
         }
@@ -107,11 +107,15 @@ fn the_reference_is_the_schema() {
 fn members_have_the_checks_of_services() {
     let schema = portolan_config::json_schema();
     let service = &schema["properties"]["service"]["items"]["properties"];
-    let member = &service["members"]["items"]["properties"]["check"]["anyOf"][1];
+    let member = &service["members"]["anyOf"][1]["items"]["properties"]["check"]["anyOf"][1];
+    let server = &schema["properties"]["virtual_server"]["items"]["properties"]["check"]["anyOf"][1];
     let mut of_service = Keys::new();
     let mut of_member = Keys::new();
     walk(&service["check"], "", &mut of_service);
     walk(member, "", &mut of_member);
+    let mut of_server = Keys::new();
+    walk(server, "", &mut of_server);
     assert_eq!(of_service, of_member);
+    assert_eq!(of_service, of_server);
     assert!(of_service.contains_key("http.path"));
 }

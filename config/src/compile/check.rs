@@ -45,8 +45,65 @@ pub(crate) struct Checks {
     of: Vec<Definition>,
 }
 
+impl Default for Checks {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl Checks {
     pub(crate) const NONE: Self = Self { require: Require::All, of: Vec::new() };
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    /// Where a check is written that has no port, unless the member has one (HC4).
+    pub(crate) fn without_port(&self) -> Option<Span> {
+        let needs = |of: &&Definition| {
+            let kind = of.def.kind();
+            let is_command = matches!(kind, KindDef::Command(_));
+            of.port.is_none() && kind.usual_port().is_none() && !is_command && kind.has_port()
+        };
+        self.of.iter().find(needs).map(|of| of.at)
+    }
+
+    /// The checks of a member.
+    pub(crate) fn of_member(&self, subject: &Subject<'_>, problems: &mut Vec<Problem>) -> MemberChecks {
+        let mut keys = Vec::new();
+        for Definition { def, port, address, source, at } in &self.of {
+            let Some(host) = address.map(Host::Ip).or_else(|| subject.host()) else {
+                let problem = Problem::error("missing-key", subject.at, "this member has nothing to check");
+                problems.push(problem.see(*at, "the check").help("add check_address, or check = \"none\""));
+                continue;
+            };
+            // HC4: without a port of its own a check goes to the member's
+            let is_command = matches!(def.kind(), KindDef::Command(_));
+            let port = port.or(subject.port).or(def.kind().usual_port());
+            let port = match port {
+                Some(port) => port,
+                None if is_command || !def.kind().has_port() => 0,
+                None => {
+                    let message = format!("the {} check has no port", def.kind().name());
+                    let problem = Problem::error("missing-key", *at, message)
+                        .see(subject.at, "what it checks has none either");
+                    problems.push(problem.help("add port = 80 to the check, or a port to what it checks"));
+                    continue;
+                }
+            };
+            if let (Host::Ip(ip), Some(source)) = (&host, source)
+                && ip.is_ipv4() != source.is_ipv4()
+            {
+                let message = format!("{ip} cannot be checked from {source}");
+                let problem = Problem::error("family", *at, message).see(subject.at, "the member");
+                problems
+                    .push(problem.help("give this member checks of its own, with a source of its family"));
+                continue;
+            }
+            keys.push(CheckKey::new(Target { host, port, source: *source }, Arc::clone(def)));
+        }
+        MemberChecks { require: self.require, keys }
+    }
 }
 
 /// What a member gives to its checks.
@@ -232,48 +289,6 @@ impl<'a> Converter<'a> {
                 None
             }
         }
-    }
-
-    /// The checks of a member.
-    pub(crate) fn of_member(
-        &self,
-        checks: &Checks,
-        subject: &Subject<'_>,
-        problems: &mut Vec<Problem>,
-    ) -> MemberChecks {
-        let mut keys = Vec::new();
-        for Definition { def, port, address, source, at } in &checks.of {
-            let Some(host) = address.map(Host::Ip).or_else(|| subject.host()) else {
-                let problem = Problem::error("missing-key", subject.at, "this member has nothing to check");
-                problems.push(problem.see(*at, "the check").help("add check_address, or check = \"none\""));
-                continue;
-            };
-            // HC4: without a port of its own a check goes to the member's
-            let is_command = matches!(def.kind(), KindDef::Command(_));
-            let port = port.or(subject.port).or(def.kind().usual_port());
-            let port = match port {
-                Some(port) => port,
-                None if is_command || !def.kind().has_port() => 0,
-                None => {
-                    let message = format!("the {} check has no port", def.kind().name());
-                    let problem = Problem::error("missing-key", *at, message)
-                        .see(subject.at, "the member has none either");
-                    problems.push(problem.help("add port = 80 to the check, or a `port` to each member"));
-                    continue;
-                }
-            };
-            if let (Host::Ip(ip), Some(source)) = (&host, source)
-                && ip.is_ipv4() != source.is_ipv4()
-            {
-                let message = format!("{ip} cannot be checked from {source}");
-                let problem = Problem::error("family", *at, message).see(subject.at, "the member");
-                problems
-                    .push(problem.help("give this member checks of its own, with a source of its family"));
-                continue;
-            }
-            keys.push(CheckKey::new(Target { host, port, source: *source }, Arc::clone(def)));
-        }
-        MemberChecks { require: checks.require, keys }
     }
 }
 

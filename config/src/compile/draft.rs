@@ -1,17 +1,22 @@
 //! A service with its names resolved: what can be said before the prefix structure and the geography tables are built.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use portolan_balance::Scheduler;
+use portolan_balance::policy::SiteId;
 use portolan_balance::set::{CandidateId, CandidateSet};
 
 use super::acl::{Action, Froms, Rule};
 use super::check::{Checks, Converter};
 use super::geo::GeoPolicy;
+use super::learned::{self, Item, Learnable, Server, Servers, Tally};
 use super::member::{self, Member};
 use super::names::{Lists, Sites};
+use super::peers::Peers;
 use super::region::Regions;
+use super::virtual_server::VirtualServers;
 use crate::place::{At, Span};
 use crate::problem::Problem;
 use crate::read::{Many, Seconds};
@@ -19,10 +24,14 @@ use crate::spec::{AclRule, Fallback, GeoOf, NetOrList, Record, Service, Spec, St
 use crate::suggest;
 
 /// A service with ids in place of names.
-pub(crate) struct Draft<'s> {
-    pub(crate) spec: &'s Service,
-    pub(crate) members: Vec<Member<'s>>,
-    pub(crate) checks: Checks,
+#[derive(Clone)]
+pub(crate) struct Draft {
+    pub(crate) spec: Arc<Service>,
+    /// What `members` holds.
+    pub(crate) items: Vec<Item>,
+    /// Those that are known: configured, of this node, learned.
+    pub(crate) members: Vec<Arc<Member>>,
+    pub(crate) checks: Arc<Checks>,
     /// The steps before the scheduler.
     pub(crate) steps: Vec<StepWord>,
     pub(crate) scheduler: Scheduler,
@@ -38,6 +47,12 @@ pub(crate) struct Shared<'a, 's> {
     pub(crate) lists: &'a mut Lists<'s>,
     pub(crate) regions: &'a mut Regions<'s>,
     pub(crate) converter: &'a mut Converter<'s>,
+    /// Virtual servers of this node.
+    pub(crate) servers: &'a VirtualServers,
+    /// Sites where peers stand; `None` when that is not known for certain.
+    pub(crate) peer_sites: Option<HashSet<SiteId>>,
+    has_peers: bool,
+    has_all_servers: bool,
     pub(crate) froms: Froms,
     /// Policies in use.
     pub(crate) geo: Vec<GeoPolicy>,
@@ -49,12 +64,15 @@ pub(crate) struct Shared<'a, 's> {
 }
 
 impl<'a, 's> Shared<'a, 's> {
+    #[expect(clippy::too_many_arguments, reason = "what services look names up in")]
     pub(crate) fn new(
         spec: &'s Spec,
         sites: &'a mut Sites,
         lists: &'a mut Lists<'s>,
         regions: &'a mut Regions<'s>,
         converter: &'a mut Converter<'s>,
+        servers: &'a VirtualServers,
+        peers: Option<&Peers>,
         problems: &mut Vec<Problem>,
     ) -> Self {
         let mut named: HashMap<&str, (Span, GeoPolicy, Option<usize>)> = HashMap::new();
@@ -73,6 +91,12 @@ impl<'a, 's> Shared<'a, 's> {
             lists,
             regions,
             converter,
+            servers,
+            peer_sites: peers
+                .filter(|_| spec.peers.is_whole)
+                .map(|peers| peers.members.iter().map(|peer| peer.site).collect()),
+            has_peers: peers.is_some() || !spec.peers.is_whole,
+            has_all_servers: spec.virtual_server.is_whole(),
             froms: Froms::default(),
             geo: Vec::new(),
             named,
@@ -128,27 +152,42 @@ impl<'a, 's> Shared<'a, 's> {
     }
 }
 
-impl<'s> Draft<'s> {
+impl Draft {
     pub(crate) fn compile(
-        spec: &'s Service,
-        shared: &mut Shared<'_, 's>,
+        spec: &Arc<Service>,
+        shared: &mut Shared<'_, '_>,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let checks = shared.converter.checks(&spec.check, spec.initial, problems);
-        let members: Vec<Member<'_>> = spec
+        let checks = Arc::new(shared.converter.checks(&spec.check, spec.initial, problems));
+        let own = shared.servers.by_service.get(&spec.name.value).map(Vec::as_slice).unwrap_or_default();
+        let learnable = Learnable {
+            has_peers: shared.has_peers,
+            peer_sites: shared.peer_sites.as_ref(),
+            own,
+            has_all_own: shared.has_all_servers,
+        };
+        let items: Vec<Item> = spec
             .members
             .0
             .iter()
-            .map(|written| Member::compile(written, spec, shared.sites, shared.converter, problems))
+            .map(|written| Item::compile(written, spec, &learnable, shared.sites, shared.converter, problems))
             .collect();
-        member::check_together(&members, spec, shared.sites, problems);
+        let learns = learns(&items);
+        let mut servers = Servers::new();
+        for server in own.iter().filter(|_| learns) {
+            learned::add(&mut servers, Server::clone(server));
+        }
+        let direct = learned::direct_checks(spec, &checks);
+        let members = learned::take_in(&items, direct, servers, &mut Tally::default());
+        learned::check_loss(spec, &items, &checks, problems);
+        member::check_together(&members, spec, learns, shared.sites, problems);
         let (steps, scheduler) = steps(spec, problems);
         let has = |step: StepWord| steps.contains(&step);
         let mut taken = Vec::new();
         let acl: Vec<Rule> = spec
             .acl
             .iter()
-            .filter_map(|rule| acl_rule(rule, &members, &mut taken, shared, problems))
+            .filter_map(|rule| acl_rule(rule, &members, learns, &mut taken, shared, problems))
             .collect();
         if let (Some(first), false) = (spec.acl.first(), has(StepWord::Acl)) {
             no_effect(first.at, "acl", problems);
@@ -161,10 +200,36 @@ impl<'s> Draft<'s> {
         if has(StepWord::Geo) || spec.geo.is_some() {
             geo = shared.geo_of(spec.geo.as_ref(), problems);
         }
-        check_numbers(spec, &members, &steps, problems);
+        check_numbers(spec, &members, learns, &steps, problems);
         let geo = geo.filter(|_| has(StepWord::Geo));
-        Self { spec, members, checks, steps, scheduler, acl, geo }
+        Self { spec: Arc::clone(spec), items, members, checks, steps, scheduler, acl, geo }
     }
+
+    /// Whether members may come and go.
+    pub(crate) fn learns(&self) -> bool {
+        learns(&self.items)
+    }
+
+    /// Whether all of them do.
+    pub(crate) fn learns_only(&self) -> bool {
+        self.items.iter().all(|item| matches!(item, Item::Servers(_)))
+    }
+
+    /// The same with other members.
+    pub(crate) fn with_members(&self, members: Vec<Arc<Member>>) -> Self {
+        let mut acl = self.acl.clone();
+        // a rule for each that is written: a config in which one could not be read is none
+        for (rule, written) in acl.iter_mut().zip(&self.spec.acl) {
+            let AclRule { at: _, from: _, only, prefer, avoid, refuse: _ } = written;
+            let references = [only, prefer, avoid].into_iter().flatten().flat_map(|list| list.value.iter());
+            rule.members = references.fold(CandidateSet::EMPTY, |set, one| set.or(&set_of(one, &members)));
+        }
+        Self { members, acl, ..self.clone() }
+    }
+}
+
+fn learns(items: &[Item]) -> bool {
+    items.iter().any(|item| matches!(item, Item::Servers(_)))
 }
 
 fn no_effect(at: Span, key: &str, problems: &mut Vec<Problem>) {
@@ -250,7 +315,8 @@ fn scheduler(word: StepWord, service: &Service) -> Option<Scheduler> {
 
 fn acl_rule(
     rule: &AclRule,
-    members: &[Member<'_>],
+    members: &[Arc<Member>],
+    learns: bool,
     taken: &mut Vec<IpNet>,
     shared: &mut Shared<'_, '_>,
     problems: &mut Vec<Problem>,
@@ -274,7 +340,7 @@ fn acl_rule(
     let mut actions = Vec::new();
     for (action, references) in [(Action::Only, only), (Action::Prefer, prefer), (Action::Avoid, avoid)] {
         if let Some(references) = references {
-            actions.push((action, meant(references, members, shared.sites, problems)));
+            actions.push((action, meant(references, members, learns, shared.sites, problems)));
         }
     }
     match refuse {
@@ -300,30 +366,34 @@ fn is_within(net: &IpNet, sorted: &[IpNet]) -> bool {
     after.checked_sub(1).and_then(|at| sorted.get(at)).is_some_and(|other| other.contains(net))
 }
 
-/// The members that references mean; a reference without members is reported.
+/// The members that a reference means.
+fn set_of(reference: &str, members: &[Arc<Member>]) -> CandidateSet {
+    let meant = members.iter().enumerate().filter(|(_, member)| member.is_meant(reference));
+    meant.filter_map(|(position, _)| u8::try_from(position).ok().map(CandidateId)).collect()
+}
+
+/// The members that references mean; a reference without members is reported, unless some may come.
 fn meant(
     references: &At<Many<At<String>>>,
-    members: &[Member<'_>],
+    members: &[Arc<Member>],
+    learns: bool,
     sites: &Sites,
     problems: &mut Vec<Problem>,
 ) -> CandidateSet {
     crate::read::not_empty(&references.0, references.at, "the list", problems);
     let mut set = CandidateSet::EMPTY;
     for reference in references.iter() {
-        let mut found = false;
-        for (position, _) in members.iter().enumerate().filter(|(_, member)| member.is_meant(reference)) {
-            found = true;
-            if let Ok(id) = u8::try_from(position) {
-                set.insert(CandidateId(id));
-            }
-        }
+        let found = set_of(reference, members);
+        set = set.or(&found);
+        let may_come = learns && sites.has_place(reference);
         // a member at a site that was left out is at no site here
-        if !found && sites.is_whole {
+        if found.is_empty() && !may_come && sites.is_whole {
             let message = format!("no member of this service is {:?}", reference.value);
             let mut problem = Problem::error("unknown-name", reference.at, message);
-            let names = members.iter().filter_map(|member| member.name);
+            let names = members.iter().filter_map(|member| member.name.as_deref());
             let places = members.iter().filter_map(|member| member.site).map(|site| sites.name(site));
-            let mut known: Vec<&str> = names.chain(places).collect();
+            let to_come = sites.list.iter().map(|site| site.name.as_str()).filter(|_| learns);
+            let mut known: Vec<&str> = names.chain(places).chain(to_come).collect();
             known.sort_unstable();
             known.dedup();
             problem.help = suggest::remedy(reference, known);
@@ -334,7 +404,13 @@ fn meant(
 }
 
 /// Numbers that only make sense together.
-fn check_numbers(service: &Service, members: &[Member<'_>], steps: &[StepWord], problems: &mut Vec<Problem>) {
+fn check_numbers(
+    service: &Service,
+    members: &[Arc<Member>],
+    learns: bool,
+    steps: &[StepWord],
+    problems: &mut Vec<Problem>,
+) {
     let name = &service.name.value;
     let ttls =
         [Some(&service.ttl), service.fallback_ttl.as_ref(), service.persist.as_ref().map(|it| &it.ttl)];
@@ -347,7 +423,7 @@ fn check_numbers(service: &Service, members: &[Member<'_>], steps: &[StepWord], 
             );
         }
     }
-    if usize::from(service.minimum.get::<u16>()) > members.len().max(1) {
+    if !learns && usize::from(service.minimum.get::<u16>()) > members.len().max(1) {
         let message = format!(
             "`minimum` is {}, and service {name} has {} members",
             service.minimum.get::<u16>(),

@@ -14,8 +14,9 @@ use portolan_dns::name::Name;
 use portolan_dns::rrtype::RrType;
 
 use super::acl::{AclTables, Rule};
-use super::check::{Checks, Converter, MemberChecks};
+use super::check::{Checks, MemberChecks};
 use super::draft::Draft;
+use super::learned::Origin;
 use super::member::{self, Member};
 use super::names::{LinkId, Sites};
 use super::points::point_of;
@@ -50,17 +51,27 @@ pub struct MemberInfo {
     pub inside: Option<IpAddr>,
     /// `enabled = false` takes it out of service.
     pub enabled: bool,
-    /// Its checks.
+    /// Its checks. Of a learned member they say how it looks from here, and only its service's `on_peer_loss` makes
+    /// them count.
     pub checks: MemberChecks,
+    /// Where it is from.
+    pub origin: Origin,
 }
 
 /// A candidate of a lane: its position in the service's members, the member, and what it answers.
-type Chosen<'a, 's> = (usize, &'a Member<'s>, String);
+type Chosen<'a> = (usize, &'a Member, String);
+
+/// A lane before it has its place among the others.
+pub(crate) struct Made {
+    pub(crate) policy: Policy,
+    pub(crate) members: Vec<MemberInfo>,
+    /// The members' records.
+    pub(crate) data: Vec<Box<[u8]>>,
+}
 
 /// What all services share.
 pub(crate) struct World<'a> {
     pub(crate) sites: &'a Sites,
-    pub(crate) converter: &'a Converter<'a>,
     /// `None` where they could not be read.
     pub(crate) isp: Option<&'a IspTables>,
     /// Sets of lists, by value of the ACL dimension.
@@ -73,6 +84,8 @@ pub(crate) struct World<'a> {
     pub(crate) remembered: Option<Arc<Table>>,
     /// What clients' distances are measured from.
     pub(crate) points: &'a Points,
+    /// How scores are compared.
+    pub(crate) band: Band,
 }
 
 /// Everything compiled of all services so far.
@@ -107,10 +120,10 @@ impl<'a> Lanes<'a> {
     pub(crate) fn add(
         &mut self,
         position: usize,
-        draft: &Draft<'_>,
+        draft: &Draft,
         problems: &mut Vec<Problem>,
     ) -> Vec<ServiceId> {
-        let service = draft.spec;
+        let service = &*draft.spec;
         let types: &[RrType] = match service.record.value {
             Record::Address => &[RrType::A, RrType::AAAA],
             Record::Cname => &[RrType::CNAME],
@@ -120,35 +133,49 @@ impl<'a> Lanes<'a> {
         };
         let mut ids = Vec::new();
         for &rtype in types {
-            let mut chosen: Vec<Chosen<'_, '_>> = Vec::new();
-            let mut data = Vec::new();
-            for (position, member) in draft.members.iter().take(MAX_CANDIDATES).enumerate() {
-                if let Some((shown, wire)) = member::rdata(rtype, &service.record.value, member) {
-                    chosen.push((position, member, shown));
-                    data.push(wire);
-                }
-            }
-            let has_data = !chosen.is_empty();
-            if !has_data {
-                if !fallback_has(&service.fallback.value, rtype) {
-                    continue;
-                }
-                let all = draft.members.iter().take(MAX_CANDIDATES).enumerate();
-                chosen = all.map(|(position, member)| (position, member, member.address_text())).collect();
-            }
+            let Some(Made { policy, members, data }) = self.make(draft, rtype, problems) else { continue };
             let id = ServiceId(u32::try_from(self.policies.len()).unwrap_or(u32::MAX));
             ids.push(id);
-            let policy = self.policy(draft, &chosen);
-            self.policies.push(Arc::new(if has_data { policy } else { health_only(policy) }));
-            let info = chosen
-                .iter()
-                .map(|(at, member, _)| self.member_info(draft, *at, member, rtype, problems))
-                .collect();
-            self.info.push(LaneInfo { service: position, rtype, members: info });
+            self.policies.push(Arc::new(policy));
+            self.info.push(LaneInfo { service: position, rtype, members });
             self.bind(service, lane(service, rtype, id, data), problems);
         }
         warn_empty_steps(draft, &self.world, problems);
         ids
+    }
+
+    /// A lane of a service, if it has one of this type. A service that learns members has both families always, so
+    /// that a lane's number holds while members come and go.
+    pub(crate) fn make(&mut self, draft: &Draft, rtype: RrType, problems: &mut Vec<Problem>) -> Option<Made> {
+        let service = &*draft.spec;
+        let members = draft.members.iter().take(MAX_CANDIDATES).enumerate();
+        let mut chosen: Vec<Chosen<'_>> = Vec::new();
+        let mut data = Vec::new();
+        for (position, member) in members.clone() {
+            if let Some((shown, wire)) = member::rdata(rtype, &service.record.value, member) {
+                chosen.push((position, member, shown));
+                data.push(wire);
+            }
+        }
+        let has_fallback = fallback_has(&service.fallback.value, rtype);
+        if chosen.is_empty() && !has_fallback && !draft.learns() {
+            return None;
+        }
+        let policy = if !chosen.is_empty() {
+            self.policy(draft, &chosen)
+        } else if has_fallback || draft.members.is_empty() {
+            chosen = members.map(|(at, member)| (at, &**member, member.address_text())).collect();
+            let policy = health_only(self.policy(draft, &chosen));
+            // a family without a fixed address has no data, as where the members are known
+            if has_fallback || policy.fallback != Fallback::Fixed { policy } else { silent(policy) }
+        } else {
+            silent(self.policy(draft, &chosen))
+        };
+        let members = chosen
+            .iter()
+            .map(|(at, member, _)| self.member_info(draft, *at, member, rtype, problems))
+            .collect();
+        Some(Made { policy, members, data })
     }
 
     fn bind(&mut self, service: &spec::Service, lane: Lane, problems: &mut Vec<Problem>) {
@@ -175,8 +202,8 @@ impl<'a> Lanes<'a> {
         self.bound_at.push(name.at);
     }
 
-    fn policy(&mut self, draft: &Draft<'_>, chosen: &[Chosen<'_, '_>]) -> Policy {
-        let service = draft.spec;
+    fn policy(&mut self, draft: &Draft, chosen: &[Chosen<'_>]) -> Policy {
+        let service = &*draft.spec;
         let threshold = service.load.threshold.map(|it| it.0 as f32);
         let candidates: Vec<_> =
             chosen.iter().map(|(_, member, shown)| member.candidate(shown, threshold)).collect();
@@ -219,11 +246,11 @@ impl<'a> Lanes<'a> {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "all the others are schedulers")]
     /// A step, unless it has nothing to go by: then it would only lengthen ECS scopes (T2).
-    fn step(&mut self, step: StepWord, draft: &Draft<'_>, chosen: &[Chosen<'_, '_>]) -> Option<Step> {
+    fn step(&mut self, step: StepWord, draft: &Draft, chosen: &[Chosen<'_>]) -> Option<Step> {
         match step {
             StepWord::Persist => Some(Step::Persist),
             StepWord::Proximity => {
-                let World { points, sites, .. } = &self.world;
+                let World { points, sites, band, .. } = &self.world;
                 let members_at = choose::members_at(
                     (0..=u8::MAX)
                         .map(CandidateId)
@@ -231,7 +258,7 @@ impl<'a> Lanes<'a> {
                         .map(|(id, (_, member, _))| (id, point_of(points, sites, member))),
                 );
                 // members at one point are equally far
-                (members_at.len() > 1).then(|| Step::Proximity { members_at, band: Band::default() })
+                (members_at.len() > 1).then_some(Step::Proximity { members_at, band: *band })
             }
             StepWord::Acl => {
                 let rules: Vec<Rule> = draft
@@ -264,8 +291,8 @@ impl<'a> Lanes<'a> {
                 (!members_at.is_empty()).then_some(Step::Geo { table, members_at, skip_first })
             }
             StepWord::Load => {
-                let has = |member: &Member<'_>| {
-                    member.written.load_threshold.is_some() || member.written.connections_max.is_some()
+                let has = |member: &Member| {
+                    member.written.load_threshold.is_some() || member.connections_max.is_some()
                 };
                 let any =
                     draft.spec.load.threshold.is_some() || chosen.iter().any(|(_, member, _)| has(member));
@@ -278,16 +305,19 @@ impl<'a> Lanes<'a> {
 
     fn member_info(
         &self,
-        draft: &Draft<'_>,
+        draft: &Draft,
         position: usize,
-        member: &Member<'_>,
+        member: &Member,
         rtype: RrType,
         problems: &mut Vec<Problem>,
     ) -> MemberInfo {
         let address = if rtype == RrType::AAAA { member.v6 } else { member.v4 };
         let checks: &Checks = member.checks.as_ref().unwrap_or(&draft.checks);
-        let checks = self.world.converter.of_member(checks, &member.subject(address), problems);
-        let inside = &member.written.inside.0;
+        // what is wrong with a virtual server's checks was said of the virtual server
+        let mut elsewhere = Vec::new();
+        let problems = if member.origin == Origin::Configured { problems } else { &mut elsewhere };
+        let checks = checks.of_member(&member.subject(address), problems);
+        let inside = &member.inside;
         let same =
             |other: &&crate::place::At<IpAddr>| address.is_none_or(|mine| mine.is_ipv4() == other.is_ipv4());
         let target = || member.written.target.as_ref().map(|target| target.to_string());
@@ -306,6 +336,7 @@ impl<'a> Lanes<'a> {
             inside: inside.iter().find(same).or_else(|| inside.first()).map(|it| it.value),
             enabled: member.written.enabled,
             checks,
+            origin: member.origin.clone(),
         }
     }
 }
@@ -328,6 +359,13 @@ fn health_only(mut policy: Policy) -> Policy {
     Policy { scheduler: Scheduler::Priority, persist: None, answers: 1, ..policy }.with_consulted()
 }
 
+/// The policy of a lane that has no data while the service has some of the other family (Z21).
+fn silent(policy: Policy) -> Policy {
+    let policy = Policy { candidates: Vec::new(), tiers: Vec::new(), steps: Vec::new(), ..policy };
+    Policy { fallback: Fallback::NoData, scheduler: Scheduler::Priority, persist: None, ..policy }
+        .with_consulted()
+}
+
 trait WithConsulted {
     fn with_consulted(self) -> Self;
 }
@@ -340,7 +378,7 @@ impl WithConsulted for Policy {
 }
 
 /// A set of members as the candidates they are in a lane.
-fn in_lane(members: &CandidateSet, chosen: &[Chosen<'_, '_>]) -> CandidateSet {
+fn in_lane(members: &CandidateSet, chosen: &[Chosen<'_>]) -> CandidateSet {
     let is_in = |position: usize| u8::try_from(position).is_ok_and(|id| members.contains(CandidateId(id)));
     (0..=u8::MAX)
         .zip(chosen)
@@ -371,7 +409,7 @@ fn isp_table(isp: &IspTables, sites: &Sites, links: &[Option<LinkId>]) -> Option
     any.then(|| Arc::new(IspTable { members_of: members_of.collect() }))
 }
 
-fn lane(service: &spec::Service, rtype: RrType, id: ServiceId, members: Vec<Box<[u8]>>) -> Lane {
+pub(crate) fn lane(service: &spec::Service, rtype: RrType, id: ServiceId, members: Vec<Box<[u8]>>) -> Lane {
     let mut fixed = Vec::new();
     let mut fixed_cname = None;
     match &service.fallback.value {
@@ -389,8 +427,8 @@ fn lane(service: &spec::Service, rtype: RrType, id: ServiceId, members: Vec<Box<
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "all the others have something to go by")]
 /// Warns of steps that were written and have nothing to go by.
-fn warn_empty_steps(draft: &Draft<'_>, world: &World<'_>, problems: &mut Vec<Problem>) {
-    let service = draft.spec;
+fn warn_empty_steps(draft: &Draft, world: &World<'_>, problems: &mut Vec<Problem>) {
+    let service = &*draft.spec;
     if service.choose.at == Span::NOWHERE {
         return;
     }
@@ -403,10 +441,10 @@ fn warn_empty_steps(draft: &Draft<'_>, world: &World<'_>, problems: &mut Vec<Pro
             StepWord::Isp if world.isp.is_some_and(|isp| isp.operators.is_empty()) => {
                 ("there are no ISP tables", "add [tables] isp = \"isp-tables/\"")
             }
-            StepWord::Isp if !draft.members.iter().any(|member| member.link.is_some()) => {
+            StepWord::Isp if !draft.learns() && !draft.members.iter().any(|member| member.link.is_some()) => {
                 ("no member has a link", "add link = \"…\" to the members")
             }
-            StepWord::Geo if !draft.members.iter().any(|member| member.site.is_some()) => {
+            StepWord::Geo if !draft.learns() && !draft.members.iter().any(|member| member.site.is_some()) => {
                 ("no member has a site", "add site = \"…\" to the members")
             }
             StepWord::Geo if !world.has_geo => {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use portolan_balance::hash;
 use portolan_balance::policy::{Candidate, SiteId};
@@ -10,52 +11,46 @@ use portolan_dns::name::Name;
 use portolan_dns::rrtype::RrType;
 
 use super::check::{Checks, Converter, Subject};
+use super::learned::Origin;
 use super::names::{LinkId, Sites, good_name};
 use crate::place::{At, Span};
 use crate::problem::Problem;
-use crate::spec::{Member as Written, MemberCheck, Record, Service};
+use crate::spec::{InitialWord, Member as Written, MemberCheck, Record, Service};
 
 /// A member with ids.
-pub(crate) struct Member<'s> {
-    pub(crate) written: &'s Written,
-    pub(crate) name: Option<&'s str>,
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// What is written: of the member itself, or of the list item that takes it in.
+    pub(crate) written: Arc<Written>,
+    pub(crate) name: Option<String>,
     pub(crate) site: Option<SiteId>,
     pub(crate) link: Option<LinkId>,
     pub(crate) key: u64,
     /// `site/link`, `site`, or nothing.
-    where_: String,
+    pub(crate) where_: String,
     pub(crate) v4: Option<IpAddr>,
     pub(crate) v6: Option<IpAddr>,
+    pub(crate) port: Option<u16>,
+    pub(crate) check_address: Vec<At<IpAddr>>,
+    pub(crate) inside: Vec<At<IpAddr>>,
+    pub(crate) weight: u16,
+    pub(crate) tier: u8,
+    pub(crate) connections_max: Option<u32>,
     /// In place of the service's.
-    pub(crate) checks: Option<Checks>,
+    pub(crate) checks: Option<Arc<Checks>>,
+    pub(crate) origin: Origin,
 }
 
-impl<'s> Member<'s> {
+impl Member {
     /// Reads a member of a service with this record.
     pub(crate) fn compile(
-        written: &'s Written,
+        written: &Arc<Written>,
         service: &Service,
         sites: &mut Sites,
         converter: &mut Converter<'_>,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let site = written.site.as_ref().and_then(|name| sites.find(name, problems));
-        let link = match (&written.link, site) {
-            (Some(link), Some(site)) => sites.find_link(site, link, problems),
-            (Some(link), None) if written.site.is_none() => {
-                let message = format!("link {:?} needs a site", link.value);
-                problems.push(
-                    Problem::error("missing-key", link.at, message).help("add site = \"…\" to the member"),
-                );
-                None
-            }
-            _ => None,
-        };
-        let where_ = match (site, link.and_then(|id| sites.link(id))) {
-            (Some(site), Some(link)) => format!("{}/{}", sites.name(site), link.name),
-            (Some(site), None) => sites.name(site).to_owned(),
-            (None, _) => String::new(),
-        };
+        let (site, link, where_) = place(written, sites, problems);
         if let Some(name) = &written.name {
             good_name("member", name, problems);
         }
@@ -63,34 +58,36 @@ impl<'s> Member<'s> {
         families("check_address", &written.check_address.0, problems);
         families("inside", &written.inside.0, problems);
         data(written, &service.record.value, problems);
-        if let Some(threshold) = &written.load_threshold
-            && !(threshold.0 > 0.0 && threshold.0 <= 1.0)
-        {
-            problems.push(share(threshold.at, threshold.0));
-        }
-        let checks = match &written.check {
-            None => None,
-            Some(MemberCheck::None) => Some(Checks::NONE),
-            Some(MemberCheck::Own(own)) => Some(converter.checks(own, service.initial, problems)),
-        };
         let mut member = Self {
-            written,
-            name: written.name.as_ref().map(|it| it.value.as_str()),
+            written: Arc::clone(written),
+            name: written.name.as_ref().map(|it| it.value.clone()),
             site,
             link,
             key: 0,
             where_,
             v4,
             v6,
-            checks,
+            port: written.port.map(|port| port.get()),
+            check_address: written.check_address.0.clone(),
+            inside: written.inside.0.clone(),
+            weight: written.weight.get(),
+            tier: written.tier.get(),
+            connections_max: written.connections_max.map(|it| it.get()),
+            checks: own_checks(written, service.initial, converter, problems),
+            origin: Origin::Configured,
         };
-        member.key = hash::bytes(0, member.identity().as_bytes());
+        member.key = member.make_key();
         member
+    }
+
+    /// Stable over reloads, and the same at every node that knows the member by the same place and address.
+    pub(crate) fn make_key(&self) -> u64 {
+        hash::bytes(0, self.identity().as_bytes())
     }
 
     /// What makes it this member and no other, whatever its place in the list (T10).
     fn identity(&self) -> String {
-        if let Some(name) = self.name {
+        if let Some(name) = &self.name {
             return format!("name {name}");
         }
         let mut text = format!("{}\n", self.where_);
@@ -100,16 +97,17 @@ impl<'s> Member<'s> {
         if let Some(target) = &self.written.target {
             text.push_str(&target.to_lowercase().to_string());
         }
-        if let Some(port) = self.written.port {
-            text.push_str(&format!(":{}", port.get::<u16>()));
+        // the port of a list item that takes others in is for their checks
+        if let (Some(port), Origin::Configured) = (self.port, &self.origin) {
+            text.push_str(&format!(":{port}"));
         }
         text
     }
 
     /// For people: its name, or where it is and what is answered.
     pub(crate) fn label(&self, answered: &str) -> String {
-        match (self.name, self.where_.as_str()) {
-            (Some(name), _) => name.to_owned(),
+        match (&self.name, self.where_.as_str()) {
+            (Some(name), _) => name.clone(),
             (None, "") => answered.to_owned(),
             (None, place) => format!("{place} {answered}"),
         }
@@ -122,34 +120,86 @@ impl<'s> Member<'s> {
 
     /// Whether a reference means this member.
     pub(crate) fn is_meant(&self, reference: &str) -> bool {
-        self.name == Some(reference)
+        self.name.as_deref() == Some(reference)
             || self.where_ == reference
             || reference.split_once('/').is_none() && self.where_.split('/').next() == Some(reference)
     }
 
     /// The candidate of a lane.
     pub(crate) fn candidate(&self, answered: &str, service_threshold: Option<f32>) -> Candidate {
-        let written = self.written;
+        let threshold = self.written.load_threshold.map(|it| it.0 as f32);
         Candidate {
             name: self.label(answered),
             key: self.key,
             site: self.site,
-            weight: written.weight.get(),
-            tier: written.tier.get(),
-            load_threshold: written.load_threshold.map(|it| it.0 as f32).or(service_threshold),
-            connections_max: written.connections_max.map(|it| it.get()),
+            weight: self.weight,
+            tier: self.tier,
+            load_threshold: threshold.or(service_threshold),
+            connections_max: self.connections_max,
         }
     }
 
     /// What its checks need, in a lane that answers `address`.
-    pub(crate) fn subject(&self, address: Option<IpAddr>) -> Subject<'s> {
+    pub(crate) fn subject(&self, address: Option<IpAddr>) -> Subject<'_> {
         Subject {
-            port: self.written.port.map(|port| port.get()),
+            port: self.port,
             address: address.or(self.v4).or(self.v6),
-            check_address: &self.written.check_address.0,
+            check_address: &self.check_address,
             target: self.written.target.as_ref().filter(|name| !name.is_root()).map(|name| name.to_string()),
             at: self.written.at,
         }
+    }
+}
+
+/// Where a member is: its site, its link, and both in words.
+pub(crate) fn place(
+    written: &Written,
+    sites: &mut Sites,
+    problems: &mut Vec<Problem>,
+) -> (Option<SiteId>, Option<LinkId>, String) {
+    let site = written.site.as_ref().and_then(|name| sites.find(name, problems));
+    let link = match (&written.link, site) {
+        (Some(link), Some(site)) => sites.find_link(site, link, problems),
+        (Some(link), None) if written.site.is_none() => {
+            let message = format!("link {:?} needs a site", link.value);
+            problems
+                .push(Problem::error("missing-key", link.at, message).help("add site = \"…\" to the member"));
+            None
+        }
+        _ => None,
+    };
+    let where_ = match (site, link.and_then(|id| sites.link(id))) {
+        (Some(site), Some(link)) => format!("{}/{}", sites.name(site), link.name),
+        (Some(site), None) => sites.name(site).to_owned(),
+        (None, _) => String::new(),
+    };
+    (site, link, where_)
+}
+
+/// The checks in place of the service's; also what is wrong with numbers of a member or of an item that takes some in.
+pub(crate) fn own_checks(
+    written: &Written,
+    initial: InitialWord,
+    converter: &mut Converter<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<Arc<Checks>> {
+    if let Some(threshold) = &written.load_threshold
+        && !(threshold.0 > 0.0 && threshold.0 <= 1.0)
+    {
+        problems.push(share(threshold.at, threshold.0));
+    }
+    checks_of(written.check.as_ref(), initial, converter, problems)
+}
+
+pub(crate) fn checks_of(
+    check: Option<&MemberCheck>,
+    initial: InitialWord,
+    converter: &mut Converter<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<Arc<Checks>> {
+    match check? {
+        MemberCheck::None => Some(Arc::new(Checks::NONE)),
+        MemberCheck::Own(own) => Some(Arc::new(converter.checks(own, initial, problems))),
     }
 }
 
@@ -208,15 +258,16 @@ fn data(member: &Written, record: &Record, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Members that cannot be told apart, names that mean two things, too many, all of weight 0.
+/// Members that cannot be told apart, names that mean two things, too many, all of weight 0. More may be learned.
 pub(crate) fn check_together(
-    members: &[Member<'_>],
+    members: &[Arc<Member>],
     service: &Service,
+    learns: bool,
     sites: &mut Sites,
     problems: &mut Vec<Problem>,
 ) {
     let at = service.members.at;
-    if members.is_empty() {
+    if members.is_empty() && !learns {
         let problem = Problem::error("empty", at, format!("service {} has no members", service.name.value));
         problems.push(problem.help("add members = [{ address = \"192.0.2.10\" }]"));
     }
@@ -224,7 +275,7 @@ pub(crate) fn check_together(
         let message = format!("{} members are more than {MAX_CANDIDATES}", members.len());
         problems.push(Problem::error("too-many", at, message).help("split them over several services"));
     }
-    if !members.is_empty() && members.iter().all(|member| member.written.weight.get::<u32>() == 0) {
+    if !learns && !members.is_empty() && members.iter().all(|member| member.weight == 0) {
         let message = format!("all weights of service {} are 0", service.name.value);
         problems
             .push(Problem::error("weights", at, message).help("give at least one member a weight above 0"));
@@ -234,7 +285,7 @@ pub(crate) fn check_together(
     for member in members {
         let place = member.written.at;
         if let Some(first) = by_key.insert(member.key, place) {
-            let message = match member.name {
+            let message = match &member.name {
                 Some(name) => format!("two members of this service have the name {name:?}"),
                 None => "this member is there twice".to_owned(),
             };
@@ -261,7 +312,7 @@ pub(crate) fn check_together(
 }
 
 /// The data of a member's record in wire form.
-pub(crate) fn rdata(rtype: RrType, record: &Record, member: &Member<'_>) -> Option<(String, Box<[u8]>)> {
+pub(crate) fn rdata(rtype: RrType, record: &Record, member: &Member) -> Option<(String, Box<[u8]>)> {
     let address = match rtype {
         RrType::A => member.v4,
         RrType::AAAA => member.v6,
@@ -271,14 +322,13 @@ pub(crate) fn rdata(rtype: RrType, record: &Record, member: &Member<'_>) -> Opti
         return Some((address.to_string(), address_octets(address)));
     }
     let target = &member.written.target.as_ref()?.value;
-    let port = |own: Option<u16>| member.written.port.map(|port| port.get()).or(own);
+    let port = |own: Option<u16>| member.port.or(own);
     let wire = match record {
         Record::Address => return None,
         Record::Cname => target.as_wire().to_vec(),
         Record::Srv(srv) => {
             // RFC 2782: priority, weight, port, target
-            let numbers =
-                [srv.priority.get(), member.written.weight.get(), port(srv.port.map(|it| it.get()))?];
+            let numbers = [srv.priority.get(), member.weight, port(srv.port.map(|it| it.get()))?];
             with_target(&numbers, target)
         }
         Record::Mx(mx) => with_target(&[mx.preference.get()], target),

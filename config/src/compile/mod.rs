@@ -3,7 +3,7 @@
 //! ```text
 //!        ┌ names, region ─ sites, links, lists ┐
 //! Spec ──┤ tables, zones ─ files read          ├─► draft (a service with ids) ─► lanes (policies) ─► Compiled
-//!        └ node, check, geo, acl               ┘          └─► prefix structure, geography tables ─┘
+//!        └ node, peers, check, geo, acl        ┘          └─► prefix structure, geography tables ─┘
 //! ```
 //! Compilation depends on nothing but the files, and what it makes depends on no hash order.
 
@@ -14,13 +14,19 @@ pub(crate) mod draft;
 pub(crate) mod expect;
 pub(crate) mod geo;
 pub(crate) mod lanes;
+pub(crate) mod learned;
 pub(crate) mod member;
 pub(crate) mod names;
 pub(crate) mod node;
+pub(crate) mod peers;
 pub(crate) mod points;
 pub(crate) mod private;
+pub(crate) mod proximity;
 pub(crate) mod region;
+pub(crate) mod relearn;
+pub(crate) mod shared;
 pub(crate) mod tables;
+pub(crate) mod virtual_server;
 pub(crate) mod zones;
 
 use std::net::SocketAddr;
@@ -32,7 +38,7 @@ use portolan_balance::ServiceId;
 use portolan_balance::nets::{DIMS, Nets, Runs};
 use portolan_balance::persist::Table;
 use portolan_balance::policy::Policy;
-use portolan_balance::proximity::Points;
+use portolan_balance::proximity::{Band, Points};
 use portolan_dns::catalog::Catalog;
 use portolan_dns::name::Name;
 use portolan_dns::record::Loaded;
@@ -42,7 +48,7 @@ use crate::files::FileSource;
 use crate::gather::{Gathered, gather};
 use crate::place::Span;
 use crate::problem::{Problem, Problems, Severity, SourceFile};
-use crate::spec::{LogFormat, LogLevel, PersistKind, Spec};
+use crate::spec::{LogFormat, LogLevel, PeerLossWord, PersistKind, Spec};
 use crate::tables::{GeoTable, IspTables};
 
 use check::Converter;
@@ -91,12 +97,24 @@ pub struct Compiled {
     pub stale_after: Duration,
     /// Remembered choices; kept over reloads.
     pub remembered: Option<Arc<Table>>,
-    /// The operator's own tests.
+    /// The other nodes; none without `[peers]`.
+    pub peers: Option<peers::Peers>,
+    /// Addresses of this node's site that peers learn of.
+    pub virtual_servers: Vec<virtual_server::VirtualServer>,
+    /// What is measured of clients.
+    pub proximity: proximity::Proximity,
+    /// What has been learned, and what became of it; nothing after loading.
+    pub learned: relearn::Learned,
+    /// What every node of a system must say alike.
+    pub shared: shared::Shared,
+    /// The operator's own tests. They are about the config alone: with learned members there are none.
     pub expects: Vec<expect::Expect>,
     /// SHA-256 over the config files, in hex.
     pub hash: String,
     /// What is odd about the config; [`Compiled::warnings_at`] adds what is odd about tables.
     pub warnings: Problems,
+    /// What services are made of anew when members are learned; none where no service learns any.
+    pub(crate) ground: Option<Arc<relearn::Ground>>,
 }
 
 /// A service as its operator sees it: several lanes may belong to it.
@@ -114,6 +132,12 @@ pub struct Service {
     pub manual_resume: bool,
     /// Positions of the services it depends on (H20).
     pub depends_on: Vec<usize>,
+    /// What becomes of learned members when their peer is lost.
+    pub on_peer_loss: PeerLossWord,
+    /// Whether it takes in virtual servers.
+    pub learns: bool,
+    /// Whether it has no other members: a node that has just joined waits up to `hold` for them.
+    pub learns_only: bool,
 }
 
 impl Compiled {
@@ -193,6 +217,9 @@ fn compile(
     let node = node::node(spec, &mut sites, files, paths, problems);
     let mut dns = node::dns(spec, &mut lists, files, paths, problems);
     let api = node::api(spec, files, paths, problems);
+    let peers = peers::compile(spec, &mut sites, files, paths, problems);
+    let points = points::points(&sites, &spec.node.site.value);
+    let proximity = proximity::compile(spec, &points, &mut sites, &mut lists, problems);
     let metrics = node::metrics(spec, problems);
 
     // files
@@ -207,12 +234,23 @@ fn compile(
 
     // services, with ids
     let mut converter = Converter::new(files, paths);
-    let mut shared = Shared::new(spec, &mut sites, &mut lists, &mut regions, &mut converter, problems);
-    let drafts: Vec<Draft<'_>> =
+    let mut servers = virtual_server::compile(spec, node.site, &mut sites, &mut converter, problems);
+    let mut shared = Shared::new(
+        spec,
+        &mut sites,
+        &mut lists,
+        &mut regions,
+        &mut converter,
+        &servers,
+        peers.as_ref(),
+        problems,
+    );
+    let drafts: Vec<Draft> =
         spec.service.iter().map(|service| Draft::compile(service, &mut shared, problems)).collect();
     let depends = depends::compile(spec, problems);
     shared.warn_unused(problems);
     let Shared { froms, geo: policies, .. } = shared;
+    servers.settle(spec, &drafts, problems);
 
     // tables over all services
     let lists_of = froms.union();
@@ -228,10 +266,8 @@ fn compile(
     let remembered = remembered(spec, previous);
 
     // services, as policies
-    let points = points::points(&sites, &spec.node.site.value);
     let world = World {
         sites: &sites,
-        converter: &converter,
         isp: read.isp.as_deref(),
         acl_sets: &lists_of.sets,
         geo: &geo.tables,
@@ -239,6 +275,7 @@ fn compile(
         is_geo_read: spec.tables.geo.is_none() || read.geo.is_some(),
         remembered: remembered.clone(),
         points: &points,
+        band: Band::of(&proximity.settings),
     };
     let mut lanes = Lanes::new(world);
     let mut services = Vec::new();
@@ -247,7 +284,7 @@ fn compile(
         services.push(Service {
             name: draft.spec.name.value.clone(),
             lanes: lanes.add(position, draft, problems),
-            members: draft.members.iter().map(label).collect(),
+            members: draft.members.iter().map(|member| label(member)).collect(),
             ramp: draft
                 .spec
                 .ramp
@@ -255,10 +292,12 @@ fn compile(
                 .map(|ramp| Ramp { standby: ramp.standby.0, ramp_up: ramp.ramp_up.0 }),
             manual_resume: draft.spec.manual_resume,
             depends_on,
+            on_peer_loss: draft.spec.on_peer_loss.value,
+            learns: draft.learns(),
+            learns_only: draft.learns_only(),
         });
     }
     let Lanes { policies, info, bindings, bound_at, .. } = lanes;
-    drop(drafts);
     let expects = expect::compile(spec, &mut sites, &policies, &info, problems);
     sites.warn_unused(problems);
     lists.warn_unused(problems);
@@ -266,7 +305,25 @@ fn compile(
 
     // without all zones, services would seem to lie in none
     let zones = zones.filter(|_| spec.dns.is_whole)?;
+    let shared = shared::compile(spec);
+    let is_learning = drafts.iter().any(Draft::learns);
+    // zones and bindings are needed again only where members may come
+    let kept = is_learning.then(|| (zones.clone(), bindings.clone()));
     let catalog = catalog(zones, bindings, &bound_at, problems)?;
+    let list = sites.list.clone();
+    let ground = kept.map(|(zones, bindings)| {
+        Arc::new(relearn::Ground {
+            sites,
+            isp: read.isp.clone(),
+            acl_sets: lists_of.sets,
+            geo: geo.tables,
+            zones,
+            bindings,
+            bound_at,
+            drafts: drafts.into_iter().enumerate().filter(|(_, draft)| draft.learns()).collect(),
+            by_service: servers.by_service,
+        })
+    });
     Some(Compiled {
         node,
         dns,
@@ -281,18 +338,24 @@ fn compile(
         nets: Arc::new(nets),
         classes: classes.into(),
         points: Arc::new(points),
-        sites: sites.list,
+        sites: list,
         isp: read.isp.unwrap_or_default(),
         geo: read.geo,
         stale_after: spec.tables.stale_after.0,
         remembered,
+        peers,
+        virtual_servers: servers.list,
+        proximity,
+        learned: relearn::Learned::default(),
+        shared,
         expects,
         hash,
         warnings: Problems::default(),
+        ground,
     })
 }
 
-fn label(member: &member::Member<'_>) -> String {
+pub(crate) fn label(member: &member::Member) -> String {
     let target = || member.written.target.as_ref().map(|target| target.to_string());
     let answered = Some(member.address_text()).filter(|text| !text.is_empty()).or_else(target);
     member.label(&answered.unwrap_or_default())
@@ -363,7 +426,7 @@ fn warn_unused_isp(spec: &Spec, sites: &Sites, problems: &mut Vec<Problem>) {
 
 /// The table of remembered choices, when a service needs it: the running one where it has the size.
 fn remembered(spec: &Spec, previous: Option<&Compiled>) -> Option<Arc<Table>> {
-    let wanted = |service: &crate::spec::Service| {
+    let wanted = |service: &Arc<crate::spec::Service>| {
         service.persist.as_ref().is_some_and(|persist| persist.kind == PersistKind::Table)
     };
     if !spec.service.iter().any(wanted) {
@@ -379,12 +442,7 @@ fn remembered(spec: &Spec, previous: Option<&Compiled>) -> Option<Arc<Table>> {
 }
 
 /// Warns of members at sites that their geography policy never chooses.
-fn warn_unreached(
-    draft: &Draft<'_>,
-    policies: &[geo::GeoPolicy],
-    sites: &Sites,
-    problems: &mut Vec<Problem>,
-) {
+fn warn_unreached(draft: &Draft, policies: &[geo::GeoPolicy], sites: &Sites, problems: &mut Vec<Problem>) {
     // without a policy of its own the default order is by distance, and sites without a location are a choice
     let Some(policy) = draft.geo.and_then(|at| policies.get(at)).filter(|_| draft.spec.geo.is_some()) else {
         return;

@@ -36,6 +36,8 @@ pub struct Link {
     pub operators: Vec<String>,
     /// Bandwidth there is, bits per second.
     pub capacity_bps: Option<u64>,
+    /// What it costs to use.
+    pub cost: u32,
 }
 
 /// A link by position: of its site, and in it.
@@ -106,6 +108,7 @@ impl Sites {
                     name: link.name.value.clone(),
                     operators: link.isp.iter().map(|isp| isp.value.clone()).collect(),
                     capacity_bps: link.capacity.map(|rate| rate.value.0),
+                    cost: link.cost.get(),
                 });
             }
             let location = site.location.as_ref().map(|location| {
@@ -182,6 +185,23 @@ impl Sites {
             problems.push(problem);
         }
         Some(LinkId { site, link: u16::try_from(position?).ok()? })
+    }
+
+    /// Whether `site` or `site/link` is known, silently.
+    pub(crate) fn has_place(&self, reference: &str) -> bool {
+        let (site, link) =
+            reference.split_once('/').map_or((reference, None), |(site, link)| (site, Some(link)));
+        let info = self.by_name.get(site).and_then(|id| self.list.get(usize::from(id.0)));
+        info.is_some_and(|info| link.is_none_or(|link| info.links.iter().any(|it| it.name == link)))
+    }
+
+    /// The ids of a site and a link of it, silently, without counting them as used.
+    pub(crate) fn ids(&self, site: &str, link: Option<&str>) -> (Option<SiteId>, Option<LinkId>) {
+        let Some(&id) = self.by_name.get(site) else { return (None, None) };
+        let links = self.list.get(usize::from(id.0)).map(|info| info.links.as_slice()).unwrap_or_default();
+        let position = link.and_then(|link| links.iter().position(|it| it.name == link));
+        let link = position.and_then(|at| u16::try_from(at).ok()).map(|link| LinkId { site: id, link });
+        (Some(id), link)
     }
 
     /// The link with this id.

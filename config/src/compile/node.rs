@@ -279,7 +279,7 @@ pub(crate) fn metrics(spec: &Spec, problems: &mut Vec<Problem>) -> Vec<SocketAdd
     metrics.listen.iter().map(|socket| socket.value).collect()
 }
 
-fn distinct(sockets: &[At<SocketAddr>], problems: &mut Vec<Problem>) {
+pub(crate) fn distinct(sockets: &[At<SocketAddr>], problems: &mut Vec<Problem>) {
     let mut seen: HashMap<SocketAddr, Span> = HashMap::new();
     for socket in sockets {
         if let Some(first) = seen.insert(socket.value, socket.at) {

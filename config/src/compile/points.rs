@@ -8,19 +8,19 @@ use super::names::Sites;
 /// The points, in the order of the config; those of the site `own` are this node's.
 pub(crate) fn points(sites: &Sites, own: &str) -> Points {
     Points::new(sites.list.iter().flat_map(|site| {
-        let links = site.links.iter().map(|link| Some(link.name.clone()));
-        std::iter::once(None).chain(links).map(|link| Point {
+        let links = site.links.iter().map(|link| (Some(link.name.clone()), link.cost as f32));
+        std::iter::once((None, 0.0)).chain(links).map(|(link, cost)| Point {
             site: site.name.clone(),
             link,
             place: site.location,
-            cost: 0.0,
+            cost,
             is_own: site.name == own,
         })
     }))
 }
 
 /// The point that stands for a member.
-pub(crate) fn point_of(points: &Points, sites: &Sites, member: &Member<'_>) -> Option<PointId> {
+pub(crate) fn point_of(points: &Points, sites: &Sites, member: &Member) -> Option<PointId> {
     let link = member.link.and_then(|id| sites.link(id)).map(|link| link.name.as_str());
     points.standing_for(sites.name(member.site?), link)
 }

@@ -22,6 +22,8 @@ pub(crate) use leaf::{text, unknown_word, words};
 pub(crate) use list::not_empty;
 pub(crate) use table::{Table, property, table};
 
+use std::sync::Arc;
+
 use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -163,6 +165,24 @@ impl<T: Value> Value for Option<T> {
 }
 
 impl<T: Value> Value for Box<T> {
+    fn read(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        T::read(node, reader).map(Self::new)
+    }
+
+    fn absent() -> Option<Self> {
+        T::absent().map(Self::new)
+    }
+
+    fn schema() -> Json {
+        T::schema()
+    }
+
+    fn show(&self) -> Json {
+        T::show(self)
+    }
+}
+
+impl<T: Value> Value for Arc<T> {
     fn read(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         T::read(node, reader).map(Self::new)
     }

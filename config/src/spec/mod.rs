@@ -7,8 +7,11 @@ mod check;
 mod dns;
 mod geo;
 mod node;
+mod peers;
+mod proximity;
 mod service;
 mod tables;
+mod virtual_server;
 
 pub use check::{
     Checks, Codes, CommandCheck, Common, DnsCheck, HttpCheck, HttpsCheck, IcmpCheck, Require, TcpCheck,
@@ -16,11 +19,17 @@ pub use check::{
 pub use dns::{Cookies, Dns, Ecs, NetOrList, Rrl, SharedCookies, Tcp};
 pub use geo::{Geo, GeoRule, InlineGeo, SiteGroup};
 pub use node::{Api, Expect, ExpectAnswer, ExpectWord, Listen, Log, LogFormat, LogLevel, Metrics, Node};
+pub use peers::{Peer, Peers, Pin};
+pub use proximity::{Active, Band, Explore, Passive, Proximity, Solicit, SolicitTable, Static, Weights};
 pub use service::{
     AclRule, Fallback, FallbackTable, FallbackWord, GeoOf, Hash, Https, InitialWord, Load, Member,
-    MemberCheck, Members, Mx, Persist, PersistKind, Ramp, Record, RecordTable, Service, Srv, StepWord,
+    MemberCheck, Members, Mx, PeerLossWord, Persist, PersistKind, Ramp, Record, RecordTable, Service, Srv,
+    StepWord,
 };
 pub use tables::{Isp, LayerWord, Link, Location, Site, Tables};
+pub use virtual_server::{ModeWord, Ports, ProtocolWord, VirtualServer};
+
+use std::sync::Arc;
 
 use crate::place::At;
 use crate::read::{Int, Items, Part, Value, table};
@@ -45,7 +54,13 @@ table! {
         /// Named geography policies.
         geo: Items<Geo>,
         /// Services: the names that are answered by choice.
-        service: Items<Service>,
+        service: Items<Arc<Service>>,
+        /// The other nodes.
+        peers: Part<Option<Peers>>,
+        /// Addresses of this node's site that peers learn of.
+        virtual_server: Items<VirtualServer>,
+        /// What is measured of clients.
+        proximity: Part<Proximity>,
         /// The control API.
         api: Part<Option<Api>>,
         /// A listener for metrics only.
@@ -75,7 +90,13 @@ table! {
         /// Named geography policies.
         geo: Items<Geo>,
         /// Services.
-        service: Items<Service>,
+        service: Items<Arc<Service>>,
+        /// The other nodes.
+        peers: Part<Option<Peers>>,
+        /// Addresses of this node's site that peers learn of.
+        virtual_server: Items<VirtualServer>,
+        /// What is measured of clients.
+        proximity: Part<Option<Proximity>>,
         /// The control API.
         api: Part<Option<Api>>,
         /// A listener for metrics only.
@@ -101,14 +122,32 @@ impl Spec {
             site,
             geo,
             service,
+            peers,
+            virtual_server,
+            proximity,
             api,
             metrics,
             log,
             expect,
         } = self;
-        let tables =
-            [node.is_whole, dns.is_whole, tables.is_whole, api.is_whole, metrics.is_whole, log.is_whole];
-        let lists = [isp.is_whole(), site.is_whole(), geo.is_whole(), service.is_whole(), expect.is_whole()];
+        let tables = [
+            node.is_whole,
+            dns.is_whole,
+            tables.is_whole,
+            peers.is_whole,
+            proximity.is_whole,
+            api.is_whole,
+            metrics.is_whole,
+            log.is_whole,
+        ];
+        let lists = [
+            isp.is_whole(),
+            site.is_whole(),
+            geo.is_whole(),
+            service.is_whole(),
+            virtual_server.is_whole(),
+            expect.is_whole(),
+        ];
         tables.iter().chain(&lists).all(|is_whole| *is_whole)
     }
 
@@ -125,6 +164,9 @@ impl Spec {
             site,
             geo,
             service,
+            peers,
+            virtual_server,
+            proximity,
             api,
             metrics,
             log,
@@ -134,6 +176,8 @@ impl Spec {
             &mut node.is_whole,
             &mut dns.is_whole,
             &mut tables.is_whole,
+            &mut peers.is_whole,
+            &mut proximity.is_whole,
             &mut api.is_whole,
             &mut metrics.is_whole,
             &mut log.is_whole,
@@ -143,6 +187,7 @@ impl Spec {
         site.distrust();
         geo.distrust();
         service.distrust();
+        virtual_server.distrust();
         expect.distrust();
     }
 }

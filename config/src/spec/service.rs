@@ -1,6 +1,7 @@
 //! `[[service]]`: names that are answered by choice.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use portolan_dns::name::Name;
 use serde_json::{Value as Json, json};
@@ -52,6 +53,8 @@ table! {
         ramp: Option<Ramp>,
         /// A member that failed stays out until it is enabled.
         manual_resume: bool = false,
+        /// What becomes of learned members when their peer is lost.
+        on_peer_loss: At<PeerLossWord> = PeerLossWord::Expire,
         /// What hash schedulers look at.
         hash: Hash,
         /// Services that must have a usable member.
@@ -383,27 +386,37 @@ table! {
     }
 }
 
+words! {
+    /// What becomes of learned members when their peer is lost.
+    pub enum PeerLossWord {
+        /// They leave after `hold`.
+        Expire = "expire",
+        /// They stay as they were last.
+        Keep = "keep",
+        /// The service's own checks decide.
+        DirectCheck = "direct-check",
+    }
+}
+
 /// The members of a service.
 #[derive(Clone, Debug)]
-pub struct Members(pub Vec<Member>);
+pub struct Members(pub Vec<Arc<Member>>);
 
 impl Value for Members {
     fn read(node: &read::Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         match node.get_ref() {
             DeValue::String(word) if word == "peers" => {
-                let message = "members learned from peers need [peers], which this version does not have";
-                reader.bad_value(
-                    node,
-                    message,
-                    "list the members: members = [{ site = \"…\", address = \"…\" }]",
-                )
+                let at = reader.span(node);
+                let all = Member { at, peers: true, ..Member::absent()? };
+                Some(Self(vec![Arc::new(all)]))
             }
+            DeValue::String(word) => read::unknown_word(node, word, &["peers"], reader),
             DeValue::Array(_) => Vec::read(node, reader).map(Self),
-            _ => reader.wrong_type(node, "a list of members"),
+            _ => reader.wrong_type(node, "a list of members or \"peers\""),
         }
     }
     fn schema() -> Json {
-        Vec::<Member>::schema()
+        json!({ "anyOf": [{ "type": "string", "enum": ["peers"] }, Vec::<Member>::schema()] })
     }
     fn show(&self) -> Json {
         Json::Null
@@ -415,6 +428,8 @@ table! {
     pub struct Member {
         /// For references, commands and reports.
         name: Option<At<String>>,
+        /// All virtual servers that name the service.
+        peers: bool = false,
         /// The site it is at.
         site: Option<At<String>>,
         /// The link of the site that its address belongs to.
@@ -432,7 +447,7 @@ table! {
         /// Share.
         weight: At<Int<0, 65535>> = Int::new(1),
         /// The first tier with enough usable members is used.
-        tier: Int<1, 255> = Int::new(1),
+        tier: At<Int<1, 255>> = Int::new(1),
         /// Checks in place of the service's, or "none".
         check: Option<MemberCheck>,
         /// In place of the service's `load.threshold`.

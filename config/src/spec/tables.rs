@@ -104,5 +104,7 @@ table! {
         isp: Many<At<String>>,
         /// Bandwidth there is.
         capacity: Option<At<BitRate>>,
+        /// What it costs to use, for `proximity.weights`.
+        cost: Int<0, 1_000_000> = Int::new(0),
     }
 }

@@ -33,17 +33,20 @@ pub struct GeoTable {
     pub records: Vec<GeoRecord>,
     /// Where each record holds.
     pub runs: Runs,
+    /// What the file says of itself: its kind, and when it was built, in seconds of Unix time. Peers compare it.
+    pub id: String,
 }
 
 impl Default for GeoTable {
     fn default() -> Self {
-        Self { records: vec![GeoRecord::default()], runs: Runs::default() }
+        Self { records: vec![GeoRecord::default()], runs: Runs::default(), id: String::new() }
     }
 }
 
 /// Reads every network of a GeoIP file, in MaxMind's nested layout or the flat one of ip-location-db.
 pub fn load_geo(mmdb: &Mmdb) -> Result<GeoTable, TableProblem> {
-    let mut table = GeoTable::default();
+    let id = format!("{} {}", mmdb.database_type(), mmdb.built_unix_s());
+    let mut table = GeoTable { id, ..GeoTable::default() };
     let mut ids: HashMap<String, u32> = HashMap::from([(key(&GeoRecord::default()), 0)]);
     let records = &mut table.records;
     let runs = &mut table.runs;

@@ -58,3 +58,55 @@ pub(crate) fn good(main: &str) -> Compiled {
     assert!(compiled.warnings.is_empty(), "{}", compiled.warnings.render(false));
     compiled
 }
+
+/// Text, then for each problem the marked text it points at, and parts of its line in output.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
+    /// `error[code]`, the text the caret stands under, a part of the message, a part of the remedy.
+    pub(crate) wants: Vec<(&'static str, &'static str, &'static str, &'static str)>,
+}
+
+pub(crate) fn case(
+    name: &'static str,
+    text: String,
+    wants: &[(&'static str, &'static str, &'static str, &'static str)],
+) -> Case {
+    Case { name, text, wants: wants.to_vec() }
+}
+
+/// Each text has these errors and no others, each with its place and remedy.
+pub(crate) fn check_cases(cases: Vec<Case>) {
+    let mut wrong = Vec::new();
+    for Case { name, text, wants } in cases {
+        let Err(problems) = load(&text, &[]) else {
+            wrong.push(format!("{name}: loads"));
+            continue;
+        };
+        let errors: Vec<_> =
+            problems.iter().filter(|it| it.severity == portolan_config::Severity::Error).collect();
+        let shown = problems.to_string();
+        for (head, mark, message, help) in &wants {
+            let found = errors.iter().any(|problem| {
+                let (file, line, column) = problems.place(problem);
+                let (Some(line), Some(column)) = (line, column) else { return false };
+                let rest = text
+                    .lines()
+                    .nth(line as usize - 1)
+                    .map(|it| it.chars().skip(column as usize - 1).collect::<String>() + "\n");
+                file == "/etc/portolan/main.toml"
+                    && *head == format!("error[{}]", problem.code)
+                    && problem.message.contains(message)
+                    && problem.help.as_deref().unwrap_or_default().contains(help)
+                    && rest.is_some_and(|rest| rest.starts_with(mark))
+            });
+            if !found {
+                wrong.push(format!("{name}: no {head} at {mark:?} with {message:?}, {help:?}\n{shown}"));
+            }
+        }
+        if errors.len() != wants.len() && name != "syntax" {
+            wrong.push(format!("{name}: {} errors, not {}\n{shown}", errors.len(), wants.len()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
