@@ -113,12 +113,10 @@ impl Identity {
         warnings
     }
 
-    #[expect(dead_code, reason = "for the transport")]
     pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
         self.certified.clone()
     }
 
-    #[expect(dead_code, reason = "for the transport")]
     pub(crate) fn authorities(&self) -> &[CertificateDer<'static>] {
         &self.authorities
     }

@@ -1,1 +1,0 @@
-//! Frames that a node wrote to a file, and their reading.

@@ -1,0 +1,612 @@
+//! Where connections and the mesh meet.
+//!
+//! One task, [`Hub::run`], owns the mesh's deadlines and hands out what it has to send; connection tasks bring what they
+//! receive. Locks are taken in the order `state`, `mesh`, and never held over an await. A connection has room for a few
+//! chunks; what does not fit stays in the mesh, which bounds it.
+
+use super::connection::{self, Stream};
+use super::dialing::{Dialing, Standing, Step};
+use super::gate::{Entry, Gate, Place};
+use super::quic::Quic;
+use super::ring::Ring;
+use super::roster::{Known, Refusal, Roster, plain};
+use super::status::{Counters, Link, PeerLink, Status, add};
+use super::tcp::{self, Tcp};
+use super::tls::{Trust, now_unix_s};
+use super::{EVENTS, Kind, Peer, StartError, Timing, TransportSettings};
+use crate::mesh::{ConnId, Event, Mesh, PeerSettings};
+use crate::pki::{EXPIRY_WARNING_DAYS, Identity, Pin};
+use crate::trace::{Cutter, Direction, Tap, Tracer};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
+
+/// Chunks that wait for a connection's socket; the mesh makes them of at most some 16 KiB.
+const CHUNKS: usize = 4;
+/// Connections of a peer at a time: the one in use, and those that come and go beside it.
+const PER_PEER: usize = 3;
+/// Longest time between two looks at the mesh.
+const IDLE_MS: u64 = 1_000;
+/// A reason for refusing one address is logged once in this time.
+const QUIET_MS: u64 = 10_000;
+/// Reasons and addresses that are remembered for that.
+const QUIET_ENTRIES: usize = 512;
+
+/// All that an endpoint is.
+pub(super) struct Hub {
+    pub(super) trust: Trust,
+    pub(super) timing: Timing,
+    pub(super) counters: Counters,
+    pub(super) quic: Quic,
+    pub(super) source: Option<IpAddr>,
+    node: String,
+    listen: SocketAddr,
+    clock: fn() -> u64,
+    mesh: Arc<Mutex<Mesh>>,
+    state: Mutex<State>,
+    gate: Mutex<Gate>,
+    quiet: Mutex<HashMap<(&'static str, IpAddr), u64>>,
+    events: Ring<Event>,
+    tracer: Tracer,
+    wake: Notify,
+    is_stopping: AtomicBool,
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("node", &self.node).field("listen", &self.listen).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    dials: BTreeMap<String, Dial>,
+    conns: BTreeMap<ConnId, Conn>,
+    last_conn: u64,
+    tasks: JoinSet<()>,
+}
+
+/// The dialling of one peer.
+#[derive(Debug)]
+struct Dial {
+    dialing: Dialing,
+    changed: Arc<Notify>,
+    task: Option<AbortHandle>,
+    last_error: Option<String>,
+}
+
+/// One connection, as the hub sees it.
+#[derive(Debug)]
+struct Conn {
+    peer: String,
+    pin: Pin,
+    not_after_s: i64,
+    kind: Kind,
+    is_ours: bool,
+    remote: SocketAddr,
+    since_ms: u64,
+    /// None once it shall close: what is in it is sent, then the end.
+    out: Option<mpsc::Sender<Vec<u8>>>,
+    is_starved: bool,
+    cutter: Cutter,
+    why: Option<String>,
+}
+
+/// A connection that was let in, for its task.
+pub(super) struct Adopted {
+    pub(super) id: ConnId,
+    pub(super) peer: String,
+    pub(super) out: mpsc::Receiver<Vec<u8>>,
+}
+
+/// A place at the gate; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Pass {
+    hub: Arc<Hub>,
+    place: Place,
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        lock(&self.hub.gate).leave(self.place);
+    }
+}
+
+/// What becomes of somebody at the door.
+pub(super) enum Door {
+    Enter(Pass),
+    Prove,
+    Away,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    /// Opens the sockets and starts the tasks.
+    pub(super) async fn start(
+        settings: TransportSettings,
+        mesh: Arc<Mutex<Mesh>>,
+    ) -> Result<Arc<Self>, StartError> {
+        let TransportSettings { listen, identity, peers, source, trace, clock, timing } = settings;
+        let tracer = Tracer::new(trace).map_err(|source| StartError::Trace { source })?;
+        let (node, hold_ms) = {
+            let mesh = lock(&mesh);
+            (mesh.settings().node.clone(), mesh.settings().hold_ms)
+        };
+        for warning in identity.warnings(now_unix_s()) {
+            tracing::warn!("{warning}");
+        }
+        let trust = Trust::new(identity, Roster::default());
+        let (tcp, udp) = tcp::bind(listen).await?;
+        let listen =
+            tcp.local_addr().map_err(|source| StartError::Listen { listen, protocol: "TCP", source })?;
+        let quic = Quic::new(udp, source, &trust, hold_ms)?;
+        let hub = Arc::new(Self {
+            trust,
+            timing,
+            counters: Counters::default(),
+            quic,
+            source,
+            node,
+            listen,
+            clock,
+            mesh,
+            state: Mutex::default(),
+            gate: Mutex::default(),
+            quiet: Mutex::default(),
+            events: Ring::new(EVENTS),
+            tracer,
+            wake: Notify::new(),
+            is_stopping: AtomicBool::new(false),
+        });
+        hub.set_peers(peers);
+        hub.spawn(hub.clone().run());
+        hub.spawn(hub.clone().accept_quic());
+        hub.spawn(Tcp(tcp).accept(hub.clone()));
+        Ok(hub)
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        (self.clock)()
+    }
+
+    pub(super) fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
+    pub(super) fn mesh(&self) -> &Arc<Mutex<Mesh>> {
+        &self.mesh
+    }
+
+    pub(super) fn with_mesh<T>(&self, change: impl FnOnce(&mut Mesh, u64) -> T) -> T {
+        let now_ms = self.now_ms();
+        change(&mut lock(&self.mesh), now_ms)
+    }
+
+    pub(super) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(super) fn tap(&self) -> Option<Tap> {
+        self.tracer.tap()
+    }
+
+    pub(super) async fn next_event(&self) -> Option<(Event, u64)> {
+        self.events.next_or_end().await
+    }
+
+    pub(super) fn set_identity(&self, identity: Identity) {
+        for warning in identity.warnings(now_unix_s()) {
+            tracing::warn!("{warning}");
+        }
+        tracing::info!(pin = %identity.pin(), "another identity towards peers");
+        self.trust.set_identity(identity);
+    }
+
+    /// Runs a task that ends with the endpoint.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let task = lock(&self.state).tasks.spawn(task);
+        if self.is_stopping.load(Ordering::Acquire) {
+            task.abort();
+        }
+        task
+    }
+
+    // ---- the mesh ----
+
+    /// Owns the deadlines, and wakes whenever somebody changed the mesh.
+    async fn run(self: Arc<Self>) {
+        loop {
+            let deadline_ms = self.pump();
+            let now_ms = self.now_ms();
+            // a deadline that has passed while it was pumped is looked at in a moment: this task never spins
+            let wait_ms = deadline_ms.map_or(IDLE_MS, |at| at.saturating_sub(now_ms).clamp(1, IDLE_MS));
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
+            }
+        }
+    }
+
+    /// Does what is due, passes events on, and fills the connections. Gives the next deadline.
+    fn pump(&self) -> Option<u64> {
+        let mut state = lock(&self.state);
+        let mut mesh = lock(&self.mesh);
+        let now_ms = self.now_ms();
+        if mesh.poll_deadline().is_some_and(|at| at <= now_ms) {
+            mesh.tick(now_ms);
+        }
+        let State { dials, conns, tasks, .. } = &mut *state;
+        while tasks.try_join_next().is_some() {}
+        while let Some(event) = mesh.poll_event() {
+            if let Event::Close { conn, why } = event {
+                if let Some(conn) = conns.get_mut(&conn) {
+                    conn.why.get_or_insert(why);
+                }
+                continue;
+            }
+            if let Event::PeerUp { peer } = &event
+                && let Some(dial) = dials.get_mut(peer)
+            {
+                dial.dialing.settled(now_ms);
+                dial.last_error = None;
+            }
+            self.counters.events_dropped.fetch_add(self.events.push(event), Ordering::Relaxed);
+        }
+        for (id, conn) in conns {
+            self.fill(&mut mesh, *id, conn);
+        }
+        mesh.poll_deadline()
+    }
+
+    fn fill(&self, mesh: &mut Mesh, id: ConnId, conn: &mut Conn) {
+        let Some(out) = &conn.out else { return };
+        conn.is_starved = false;
+        loop {
+            let Ok(room) = out.try_reserve() else {
+                conn.is_starved = true;
+                return;
+            };
+            let Some(octets) = mesh.poll_transmit(id) else { break };
+            self.tracer.passed(&mut conn.cutter, Direction::Sent, &conn.peer, id.0, &octets);
+            room.send(octets);
+        }
+        // all that the mesh had to say, a NOTICE at the end, is on its way
+        if conn.why.is_some() {
+            conn.out = None;
+        }
+    }
+
+    /// A connection's socket took a chunk.
+    pub(super) fn took(&self, id: ConnId) {
+        if lock(&self.state).conns.get(&id).is_some_and(|conn| conn.is_starved) {
+            self.wake();
+        }
+    }
+
+    /// A connection received something.
+    pub(super) fn received(&self, adopted: (ConnId, &str), cutter: &mut Cutter, octets: &[u8]) {
+        let (id, peer) = adopted;
+        self.tracer.passed(cutter, Direction::Received, peer, id.0, octets);
+        self.with_mesh(|mesh, now_ms| mesh.received(now_ms, id, octets));
+        self.wake();
+    }
+
+    // ---- connections ----
+
+    /// Takes a connection whose other end is known, and starts its task.
+    pub(super) fn adopt(self: &Arc<Self>, known: Known, is_ours: bool, remote: SocketAddr, stream: Stream) {
+        let Known { name, pin, not_after_s } = known;
+        let now_ms = self.now_ms();
+        let kind = stream.kind();
+        let mut state = lock(&self.state);
+        if !self.trust.roster().allows(&name, pin) {
+            drop(state);
+            add(&self.counters.handshakes_failed);
+            self.spawn(stream.refuse("no longer configured with this key"));
+            return;
+        }
+        state.last_conn += 1;
+        let id = ConnId(state.last_conn);
+        let (out, chunks) = mpsc::channel(CHUNKS);
+        let remote = plain(remote);
+        let conn = Conn {
+            peer: name.clone(),
+            pin,
+            not_after_s,
+            kind,
+            is_ours,
+            remote,
+            since_ms: now_ms,
+            out: Some(out),
+            is_starved: false,
+            cutter: Cutter::new(),
+            why: None,
+        };
+        state.conns.insert(id, conn);
+        if let Some(dial) = state.dials.get_mut(&name) {
+            dial.dialing.connected(now_ms, kind, &self.timing, fastrand::u64(..));
+            dial.changed.notify_one();
+        }
+        state.bound(&name);
+        add(&self.counters.connections);
+        tracing::info!(peer = %name, ?kind, %remote, is_ours, "connected");
+        if not_after_s - now_unix_s() < EXPIRY_WARNING_DAYS * 86_400 {
+            let days = (not_after_s - now_unix_s()) / 86_400;
+            tracing::warn!(peer = %name, days, "the peer's certificate expires soon; it will be refused then");
+        }
+        // with the state still locked, so that nothing is asked of the mesh for a connection it does not know
+        lock(&self.mesh).connected(now_ms, &name, id);
+        let adopted = Adopted { id, peer: name, out: chunks };
+        state.tasks.spawn(connection::run(self.clone(), adopted, stream));
+        drop(state);
+        self.wake();
+    }
+
+    /// A connection's task has ended.
+    pub(super) fn ended(&self, id: ConnId, why: &str) {
+        let now_ms = self.now_ms();
+        let mut state = lock(&self.state);
+        let Some(conn) = state.conns.remove(&id) else { return };
+        let why = conn.why.as_deref().unwrap_or(why);
+        lock(&self.mesh).disconnected(now_ms, id, why);
+        let is_last = !state.conns.values().any(|other| other.peer == conn.peer);
+        if let Some(dial) = state.dials.get_mut(&conn.peer) {
+            if is_last {
+                dial.dialing.lost(now_ms, &self.timing, fastrand::u64(..));
+                dial.last_error = Some(why.to_owned());
+            }
+            dial.changed.notify_one();
+        }
+        tracing::info!(peer = %conn.peer, kind = ?conn.kind, remote = %conn.remote, why, "connection ended");
+        drop(state);
+        self.wake();
+    }
+
+    // ---- the door ----
+
+    /// Somebody came.
+    pub(super) fn door(self: &Arc<Self>, source: IpAddr, is_proven: bool) -> Door {
+        let source = source.to_canonical();
+        let peers = self.trust.roster().count_at(source);
+        match lock(&self.gate).ask(self.now_ms(), source, peers, is_proven) {
+            Entry::Admit(place) => Door::Enter(Pass { hub: self.clone(), place }),
+            Entry::Prove => {
+                add(&self.counters.proofs_wanted);
+                Door::Prove
+            }
+            Entry::Refuse => {
+                add(&self.counters.turned_away);
+                Door::Away
+            }
+        }
+    }
+
+    /// Somebody was refused at the handshake.
+    pub(super) fn refused(&self, remote: SocketAddr, refusal: &Refusal) {
+        self.counters.refused(refusal);
+        let source = remote.ip().to_canonical();
+        // where only one peer can be meant its status tells why there is no session
+        if let Some(peer) = self.trust.roster().only_one_at(source) {
+            self.note(&peer.name, &refusal.to_string());
+        }
+        if self.is_news(refusal.label(), source) {
+            tracing::warn!(%remote, reason = refusal.label(), "a peer was refused: {refusal}");
+        }
+    }
+
+    /// Somebody's handshake ended without a peer.
+    pub(super) fn failed(&self, remote: SocketAddr, is_timeout: bool, why: &str) {
+        let counters = &self.counters;
+        add(if is_timeout { &counters.handshakes_timed_out } else { &counters.handshakes_failed });
+        let label = if is_timeout { "timeout" } else { "handshake" };
+        if self.is_news(label, remote.ip().to_canonical()) {
+            tracing::info!(%remote, why, "a handshake with a stranger failed");
+        }
+    }
+
+    /// Whether this reason was not logged for this address lately.
+    fn is_news(&self, label: &'static str, source: IpAddr) -> bool {
+        let now_ms = self.now_ms();
+        let mut quiet = lock(&self.quiet);
+        if quiet.len() >= QUIET_ENTRIES {
+            quiet.retain(|_, until| *until > now_ms);
+        }
+        if quiet.get(&(label, source)).is_some_and(|&until| until > now_ms) || quiet.len() >= QUIET_ENTRIES {
+            return false;
+        }
+        quiet.insert((label, source), now_ms + QUIET_MS);
+        true
+    }
+
+    fn note(&self, peer: &str, why: &str) {
+        if let Some(dial) = lock(&self.state).dials.get_mut(peer) {
+            dial.last_error = Some(why.to_owned());
+        }
+    }
+
+    // ---- dialling ----
+
+    /// Other peers.
+    pub(super) fn set_peers(self: &Arc<Self>, peers: Vec<Peer>) {
+        let now_ms = self.now_ms();
+        let settings = peers
+            .iter()
+            .map(|Peer { name, site, .. }| PeerSettings { name: name.clone(), site: site.clone() });
+        let settings = settings.collect();
+        let mut state = lock(&self.state);
+        self.trust.set_roster(Roster::new(peers));
+        let roster = self.trust.roster();
+        let State { dials, conns, .. } = &mut *state;
+        dials.retain(|name, dial| {
+            let stays = roster.get(name).is_some();
+            if !stays && let Some(task) = &dial.task {
+                task.abort();
+            }
+            stays
+        });
+        for conn in conns.values_mut().filter(|conn| !roster.allows(&conn.peer, conn.pin)) {
+            conn.why.get_or_insert_with(|| "no longer configured with this key".into());
+        }
+        for peer in roster.peers() {
+            if let Some(dial) = dials.get(&peer.name) {
+                dial.changed.notify_one();
+                continue;
+            }
+            let dialing = Dialing::new(now_ms, self.node < peer.name, &self.timing, fastrand::u64(..));
+            let dial = Dial { dialing, changed: Arc::new(Notify::new()), task: None, last_error: None };
+            dials.insert(peer.name.clone(), dial);
+        }
+        lock(&self.mesh).set_peers(now_ms, settings);
+        let State { dials, tasks, .. } = &mut *state;
+        for (name, dial) in dials.iter_mut().filter(|(_, dial)| dial.task.is_none()) {
+            dial.task = Some(tasks.spawn(self.clone().dial_when_due(name.clone(), dial.changed.clone())));
+        }
+        drop(state);
+        self.wake();
+    }
+
+    /// Keeps a connection to a peer.
+    async fn dial_when_due(self: Arc<Self>, name: String, changed: Arc<Notify>) {
+        loop {
+            let now_ms = self.now_ms();
+            let Some(step) = self.next_step(&name, now_ms) else { return };
+            let is_upgrade = match step {
+                Step::Wait(until_ms) => {
+                    let wait = Duration::from_millis(until_ms.saturating_sub(now_ms).clamp(1, 3_600_000));
+                    tokio::select! {
+                        () = changed.notified() => {}
+                        () = tokio::time::sleep(wait) => {}
+                    }
+                    continue;
+                }
+                Step::Dial => false,
+                Step::TryQuic => true,
+            };
+            let Some(address) = self.trust.roster().get(&name).map(|peer| peer.address) else { return };
+            match connection::dial(&self, &name, address, is_upgrade).await {
+                Ok((known, remote, stream)) => self.adopt(known, true, remote, stream),
+                Err(error) => self.dial_failed(&name, address, is_upgrade, &error),
+            }
+        }
+    }
+
+    fn next_step(&self, name: &str, now_ms: u64) -> Option<Step> {
+        let state = lock(&self.state);
+        let newest = state.conns.values().rev().find(|conn| conn.peer == name && conn.why.is_none());
+        let standing = newest.map(|&Conn { kind, is_ours, .. }| Standing { kind, is_ours });
+        state.dials.get(name).map(|dial| dial.dialing.step(now_ms, standing))
+    }
+
+    fn dial_failed(&self, name: &str, address: SocketAddr, is_upgrade: bool, error: &connection::DialError) {
+        let now_ms = self.now_ms();
+        add(&self.counters.dials_failed);
+        if let connection::DialError::Refused(refusal) = error {
+            self.counters.refused(refusal);
+        }
+        let mut state = lock(&self.state);
+        let Some(dial) = state.dials.get_mut(name) else { return };
+        if is_upgrade {
+            dial.dialing.quic_failed(now_ms, &self.timing, fastrand::u64(..));
+            return;
+        }
+        dial.dialing.failed(now_ms, &self.timing, fastrand::u64(..));
+        let why = error.to_string();
+        let is_new = dial.last_error.as_ref() != Some(&why);
+        dial.last_error = Some(why);
+        drop(state);
+        if is_new {
+            tracing::warn!(peer = name, %address, "cannot connect to a peer: {error}");
+        }
+    }
+
+    // ---- the end ----
+
+    pub(super) fn status(&self) -> Status {
+        let now_s = now_unix_s();
+        let identity = self.trust.identity();
+        let roster = self.trust.roster();
+        let state = lock(&self.state);
+        let link = |(id, conn): (&ConnId, &Conn)| Link {
+            conn: id.0,
+            kind: conn.kind,
+            is_ours: conn.is_ours,
+            remote: conn.remote,
+            since_ms: conn.since_ms,
+            pin: conn.pin,
+            certificate_left_s: (conn.not_after_s - now_s).max(0),
+        };
+        let peers = roster.peers().iter().map(|peer| PeerLink {
+            name: peer.name.clone(),
+            address: peer.address,
+            links: state.conns.iter().filter(|(_, conn)| conn.peer == peer.name).map(link).collect(),
+            failures: state.dials.get(&peer.name).map_or(0, |dial| dial.dialing.failures()),
+            last_error: state.dials.get(&peer.name).and_then(|dial| dial.last_error.clone()),
+        });
+        Status {
+            listen: self.listen,
+            pin: identity.pin(),
+            certificate_left_s: identity.validity().left_s(now_s),
+            warnings: identity.warnings(now_s),
+            peers: peers.collect(),
+            counted: self.counters.counted(self.tracer.dropped()),
+        }
+    }
+
+    /// Says good-bye and waits until that is on its way, but not for long.
+    pub(super) async fn stop(self: Arc<Self>, longest: Duration) {
+        self.is_stopping.store(true, Ordering::Release);
+        for dial in lock(&self.state).dials.values_mut() {
+            if let Some(task) = dial.task.take() {
+                task.abort();
+            }
+        }
+        self.with_mesh(|mesh, now_ms| mesh.stop(now_ms));
+        for conn in lock(&self.state).conns.values_mut() {
+            conn.why.get_or_insert_with(|| "this node stops".into());
+        }
+        self.wake();
+        let gone = async {
+            while !lock(&self.state).conns.is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            self.quic.closed().await;
+        };
+        let _ = tokio::time::timeout(longest, gone).await;
+        self.abort();
+    }
+
+    /// Ends all tasks.
+    pub(super) fn abort(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        self.quic.close();
+        let mut state = lock(&self.state);
+        state.tasks.abort_all();
+        let ended = std::mem::take(&mut state.conns);
+        let mut mesh = lock(&self.mesh);
+        let now_ms = self.now_ms();
+        for id in ended.keys() {
+            mesh.disconnected(now_ms, *id, "this node stops");
+        }
+        self.events.close();
+    }
+}
+
+impl State {
+    /// Closes the oldest connections of a peer that has too many.
+    fn bound(&mut self, peer: &str) {
+        let count = self.conns.values().filter(|conn| conn.peer == peer && conn.why.is_none()).count();
+        let of_peer = self.conns.values_mut().filter(|conn| conn.peer == peer && conn.why.is_none());
+        for conn in of_peer.take(count.saturating_sub(PER_PEER)) {
+            conn.why = Some("newer connections of the same peer stand".into());
+            conn.out = None;
+        }
+    }
+}
