@@ -1,48 +1,59 @@
 //! A poptrie over the blocks of a family: a table over the first 18 bits, then nodes of six bits each.
 //!
-//! A node has two bit vectors over its 64 slots: which slots go on to a child, and at which slots the leaf differs from
-//! the one before it. Children and leaves of a node lie side by side, so a slot's place is the node's first one plus a
-//! count of bits. IPv4 /24s are found with one node, IPv6 /48s with five.
-//! (Asai, Ohara: Poptrie, SIGCOMM 2015.)
+//! ```text
+//! top[address >> 14] ─► words: [starts │ number │ entry │ entry │ …]   an entry is a leaf, or leads to a child
+//! ```
+//! A node's bit vector says at which of its 64 slots another entry starts; a slot's entry is found by a count of bits.
+//! The entries lie right behind their node, so that a lookup touches one place of memory a node and not two: far from
+//! the caches that is what it costs. IPv4 /24s are found with one node, IPv6 /48s with five.
+//! (After Asai, Ohara: Poptrie, SIGCOMM 2015, which keeps leaves apart.)
 
 use super::address::Address;
 use super::blocks::Block;
 use super::majority::{Tally, Winner, Winners};
-use super::{DIMS, Leaf};
+use super::{ClassId, DIMS, Leaf};
 
 /// Bits that the first table resolves.
 const TOP_BITS: u8 = 18;
 /// Bits that a node resolves.
 const STRIDE: u8 = 6;
 const SLOTS: usize = 1 << STRIDE;
-/// Marks a place in `leaves` instead of `nodes`.
+/// In `top`: the place is a leaf's, not a node's.
 const LEAF: u32 = 1 << 31;
+/// Words of a node before its entries: the bit vector, and its number.
+const HEAD: usize = 2;
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Node {
-    /// Slots that go on to a child.
-    inner: u64,
-    /// Slots at which another leaf starts.
-    starts: u64,
-    first_child: u32,
-    first_leaf: u32,
-}
+/// What a slot leads to, in one word: class and scopes of a leaf, or [`Entry::CHILD`] and the place of a node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry(u64);
 
-impl Node {
-    /// Where a slot leads, given as its bit: a child's place, or a leaf's with [`LEAF`].
+impl Entry {
+    /// Class ids stay far below.
+    const CHILD: u64 = 1 << 31;
+
     #[inline]
-    fn step(&self, slot: u64) -> u32 {
-        let before = slot - 1;
-        if self.inner & slot == 0 {
-            LEAF | (self.first_leaf + (self.starts & (slot | before)).count_ones() - 1)
-        } else {
-            self.first_child + (self.inner & before).count_ones()
-        }
+    fn of_leaf(leaf: Leaf) -> Self {
+        debug_assert!(u64::from(leaf.class.0) < Self::CHILD, "classes are fewer than prefixes");
+        Self(u64::from(leaf.class.0) | u64::from(u32::from_le_bytes(leaf.scope)) << 32)
+    }
+
+    const fn of_child(place: usize) -> Self {
+        Self(Self::CHILD | (place as u64) << 32)
+    }
+
+    #[inline]
+    fn child(self) -> Option<usize> {
+        (self.0 & Self::CHILD != 0).then_some((self.0 >> 32) as usize)
+    }
+
+    #[inline]
+    fn leaf(self) -> Leaf {
+        Leaf { class: ClassId(self.0 as u32), scope: ((self.0 >> 32) as u32).to_le_bytes() }
     }
 }
 
 /// The winners of the inner positions inside a node: position 1 is the node's own prefix, 2n and 2n+1 are the halves
-/// of n. Apart from [`Node`], because few queries need it.
+/// of n. Apart from the node, because few queries need it.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeWinners {
     positions: u64,
@@ -55,9 +66,10 @@ pub(super) struct Trie<A> {
     /// [`TOP_BITS`], or 0 when the whole family is one leaf.
     top_bits: u8,
     top: Vec<u32>,
-    nodes: Vec<Node>,
-    leaves: Vec<Leaf>,
+    /// Nodes with their entries, and the leaves that `top` leads to.
+    words: Vec<u64>,
     top_winners: Vec<Winner>,
+    /// By a node's number.
     node_winners: Vec<NodeWinners>,
     inner_winners: Vec<Winner>,
     winners: Winners,
@@ -72,8 +84,7 @@ impl<A: Address> Trie<A> {
         builder.fill_top(Span { position: 1, depth: 0, low: 0, high: blocks.len() });
         let Builder { mut trie, tally, .. } = builder;
         trie.winners = tally.into_winners();
-        trie.nodes.shrink_to_fit();
-        trie.leaves.shrink_to_fit();
+        trie.words.shrink_to_fit();
         trie.node_winners.shrink_to_fit();
         trie.inner_winners.shrink_to_fit();
         trie
@@ -83,8 +94,7 @@ impl<A: Address> Trie<A> {
         Self {
             top_bits,
             top: vec![0; 1 << top_bits],
-            nodes: Vec::new(),
-            leaves: Vec::new(),
+            words: Vec::new(),
             top_winners: vec![Winner::default(); 1 << top_bits],
             node_winners: Vec::new(),
             inner_winners: Vec::new(),
@@ -109,28 +119,40 @@ impl<A: Address> Trie<A> {
     pub(super) fn prefetch_third(&self, addr: A) {
         let place = self.top[addr.top(self.top_bits)];
         if place & LEAF == 0 {
-            self.prefetch_at(self.nodes[place as usize].step(1 << addr.slot(self.top_bits)));
+            super::prefetch::read(&self.words, self.entry_at(place as usize, addr.slot(self.top_bits)));
         }
     }
 
     #[inline]
     fn prefetch_at(&self, place: u32) {
-        if place & LEAF == 0 {
-            super::prefetch::read(self.nodes.as_slice(), place as usize);
-        } else {
-            super::prefetch::read(self.leaves.as_slice(), (place & !LEAF) as usize);
-        }
+        super::prefetch::read(&self.words, (place & !LEAF) as usize);
+    }
+
+    /// Where the entry of a node's slot is.
+    #[inline]
+    fn entry_at(&self, node: usize, slot: usize) -> usize {
+        let up_to_slot = u64::MAX >> (SLOTS - 1 - slot);
+        node + (HEAD - 1) + (self.words[node] & up_to_slot).count_ones() as usize
+    }
+
+    #[inline]
+    fn entry(&self, node: usize, slot: usize) -> Entry {
+        Entry(self.words[self.entry_at(node, slot)])
     }
 
     #[inline]
     pub(super) fn lookup(&self, addr: A) -> Leaf {
-        let mut place = self.top[addr.top(self.top_bits)];
-        let mut depth = self.top_bits;
-        while place & LEAF == 0 {
-            place = self.nodes[place as usize].step(1 << addr.slot(depth));
-            depth += STRIDE;
+        let place = self.top[addr.top(self.top_bits)];
+        if place & LEAF != 0 {
+            return Entry(self.words[(place & !LEAF) as usize]).leaf();
         }
-        self.leaves[(place & !LEAF) as usize]
+        let mut depth = self.top_bits;
+        let mut entry = self.entry(place as usize, addr.slot(depth));
+        while let Some(child) = entry.child() {
+            depth += STRIDE;
+            entry = self.entry(child, addr.slot(depth));
+        }
+        entry.leaf()
     }
 
     #[inline]
@@ -153,23 +175,23 @@ impl<A: Address> Trie<A> {
         if len < self.top_bits {
             return self.top_winners[1 << len | addr.top(len)];
         }
-        let mut index = self.top[addr.top(self.top_bits)];
+        let mut node = self.top[addr.top(self.top_bits)] as usize;
         let mut depth = self.top_bits;
-        while len >= depth + STRIDE {
-            let node = &self.nodes[index as usize];
-            index = node.first_child + (node.inner & ((1u64 << addr.slot(depth)) - 1)).count_ones();
+        while len >= depth + STRIDE
+            && let Some(child) = self.entry(node, addr.slot(depth)).child()
+        {
+            node = child;
             depth += STRIDE;
         }
         let position = (SLOTS | addr.slot(depth)) >> (depth + STRIDE - len);
-        let winners = &self.node_winners[index as usize];
+        let winners = &self.node_winners[self.words[node + 1] as usize];
         let before = (winners.positions & ((1u64 << position) - 1)).count_ones();
         self.inner_winners[(winners.first + before) as usize]
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         self.top.capacity() * size_of::<u32>()
-            + self.nodes.capacity() * size_of::<Node>()
-            + self.leaves.capacity() * size_of::<Leaf>()
+            + self.words.capacity() * size_of::<u64>()
             + (self.top_winners.capacity() + self.inner_winners.capacity()) * size_of::<Winner>()
             + self.node_winners.capacity() * size_of::<NodeWinners>()
             + self.winners.heap_bytes()
@@ -194,7 +216,8 @@ struct Builder<'a, A> {
 /// A node whose inside is being tallied.
 struct Inside {
     base: u8,
-    next_child: u32,
+    /// Where the entry of the next child is.
+    next_child: usize,
     winners: [Winner; SLOTS],
     positions: u64,
 }
@@ -221,17 +244,15 @@ impl<A: Address> Builder<'_, A> {
     fn fill_top(&mut self, span: Span) {
         let top_bits = self.trie.top_bits;
         if let Some(block) = self.single(span) {
-            let place = LEAF | self.trie.leaves.len() as u32;
-            self.trie.leaves.push(block.leaf);
+            let place = LEAF | self.trie.words.len() as u32;
+            self.trie.words.push(Entry::of_leaf(block.leaf).0);
             let below = top_bits - span.depth;
             let first = (span.position << below) & ((1 << top_bits) - 1);
             self.trie.top[first..first + (1 << below)].fill(place);
             self.tally.leaf(block.leaf.class, A::BITS - span.depth);
         } else if span.depth == top_bits {
-            let index = self.trie.nodes.len();
-            self.reserve_nodes(1);
-            self.trie.top[span.position & ((1 << top_bits) - 1)] = index as u32;
-            self.fill_node(index, span);
+            let node = self.fill_node(span);
+            self.trie.top[span.position & ((1 << top_bits) - 1)] = node as u32;
         } else {
             let (left, right) = self.halves(span);
             self.fill_top(left);
@@ -240,63 +261,65 @@ impl<A: Address> Builder<'_, A> {
         }
     }
 
-    fn reserve_nodes(&mut self, count: usize) {
-        let count = self.trie.nodes.len() + count;
-        self.trie.nodes.resize(count, Node::default());
-        self.trie.node_winners.resize(count, NodeWinners::default());
-    }
-
-    fn fill_node(&mut self, index: usize, span: Span) {
-        let first_leaf = self.trie.leaves.len() as u32;
-        let (inner, starts) = self.fill_slots(span);
-        let first_child = self.trie.nodes.len() as u32;
-        self.reserve_nodes(inner.count_ones() as usize);
-        self.trie.nodes[index] = Node { inner, starts, first_child, first_leaf };
+    /// Returns where the node is.
+    fn fill_node(&mut self, span: Span) -> usize {
+        let number = self.trie.node_winners.len();
+        self.trie.node_winners.push(NodeWinners::default());
+        // a bit vector and its number in one cache line
+        let node = self.trie.words.len().next_multiple_of(HEAD);
+        self.trie.words.resize(node + HEAD, number as u64);
+        self.trie.words[node] = self.fill_entries(span);
 
         let mut inside = Inside {
             base: span.depth,
-            next_child: first_child,
+            next_child: node + HEAD,
             winners: [Winner::default(); SLOTS],
             positions: 0,
         };
         self.fill_inside(Span { position: 1, ..span }, &mut inside);
         let first = self.trie.inner_winners.len() as u32;
-        self.trie.node_winners[index] = NodeWinners { positions: inside.positions, first };
+        self.trie.node_winners[number] = NodeWinners { positions: inside.positions, first };
         let used = (0..SLOTS).filter(|&position| inside.positions >> position & 1 == 1);
         self.trie.inner_winners.extend(used.map(|position| inside.winners[position]));
+        node
     }
 
-    /// The two bit vectors of a node; pushes its leaves.
-    fn fill_slots(&mut self, span: Span) -> (u64, u64) {
-        let (mut inner, mut starts) = (0, 0);
+    /// Pushes a node's entries, those of children without their place, and returns its bit vector.
+    fn fill_entries(&mut self, span: Span) -> u64 {
+        let mut starts = 0;
         let mut before = None;
         let mut low = span.low;
         while low < span.high {
             let block = self.blocks[low];
             let slot = block.first.slot(span.depth);
-            if block.len <= span.depth + STRIDE {
-                if before != Some(block.leaf) {
-                    starts |= 1 << slot;
-                    self.trie.leaves.push(block.leaf);
-                    before = Some(block.leaf);
-                }
+            let entry = if block.len <= span.depth + STRIDE {
                 low += 1;
+                Entry::of_leaf(block.leaf)
             } else {
-                inner |= 1 << slot;
                 let rest = &self.blocks[low..span.high];
                 low += rest.partition_point(|block| block.first.slot(span.depth) == slot);
+                Entry::of_child(0)
+            };
+            // each child has an entry of its own
+            if before != Some(entry) || entry.child().is_some() {
+                starts |= 1 << slot;
+                self.trie.words.push(entry.0);
+                before = Some(entry);
             }
         }
-        (inner, starts)
+        starts
     }
 
     fn fill_inside(&mut self, span: Span, inside: &mut Inside) {
         if let Some(block) = self.single(span) {
             self.tally.leaf(block.leaf.class, A::BITS.saturating_sub(span.depth));
         } else if span.depth == inside.base + STRIDE {
-            let child = inside.next_child as usize;
+            while Entry(self.trie.words[inside.next_child]).child().is_none() {
+                inside.next_child += 1;
+            }
+            let child = self.fill_node(span);
+            self.trie.words[inside.next_child] = Entry::of_child(child).0;
             inside.next_child += 1;
-            self.fill_node(child, span);
         } else {
             let (left, right) = self.halves(span);
             self.fill_inside(left, inside);
