@@ -40,13 +40,20 @@ impl Now {
     }
 }
 
-/// Buffers for the replies to a batch: one slot a query in one contiguous block, so that `sendmmsg` can point at it.
+/// Replies begin at multiples of this.
+const ALIGN: usize = 16;
+
+/// Buffers for the replies to a batch in one block, so that `sendmmsg` can point at it.
+///
+/// Each reply begins where the one before it ended: most are short, and lie in few pages and cache lines.
 #[derive(Debug)]
 pub struct Replies {
     block: Box<[u8]>,
-    stride: usize,
     capacity: usize,
-    lengths: Box<[u32]>,
+    /// Where the next reply begins.
+    end: usize,
+    /// Where each reply begins, and its length.
+    replies: Box<[(u32, u32)]>,
 }
 
 impl Replies {
@@ -54,39 +61,43 @@ impl Replies {
     #[must_use]
     pub fn new(slots: usize, capacity: usize) -> Self {
         let capacity = capacity.clamp(crate::wire::UDP_MIN, MESSAGE_MAX);
-        // an odd number of cache lines, so that the slots' heads do not all fall into one cache set
-        let stride = (capacity.div_ceil(64) | 1) * 64;
         Self {
-            block: vec![0; stride * slots].into_boxed_slice(),
-            stride,
+            block: vec![0; capacity.next_multiple_of(ALIGN) * slots].into_boxed_slice(),
             capacity,
-            lengths: vec![0; slots].into_boxed_slice(),
+            end: 0,
+            replies: vec![(0, 0); slots].into_boxed_slice(),
         }
     }
 
     /// How many queries one batch may hold.
     #[must_use]
     pub fn slots(&self) -> usize {
-        self.lengths.len()
+        self.replies.len()
     }
 
     /// The reply to query `slot`; `None` where none is sent.
     #[must_use]
     pub fn get(&self, slot: usize) -> Option<&[u8]> {
-        let length = *self.lengths.get(slot)? as usize;
-        let start = slot * self.stride;
-        if length == 0 { None } else { self.block.get(start..start + length) }
+        let (start, length) = *self.replies.get(slot)?;
+        if length == 0 { None } else { self.block.get(start as usize..(start + length) as usize) }
     }
 
-    /// The buffer of `slot`.
-    pub(crate) fn slot_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
-        let start = slot.checked_mul(self.stride)?;
-        self.block.get_mut(start..start + self.capacity)
+    /// Forgets the replies of the batch before.
+    pub(crate) fn clear(&mut self) {
+        self.end = 0;
     }
 
-    pub(crate) fn set_len(&mut self, slot: usize, length: usize) {
-        if let Some(place) = self.lengths.get_mut(slot) {
-            *place = length.min(self.capacity) as u32;
+    /// The buffer of the next reply.
+    pub(crate) fn buffer(&mut self) -> Option<&mut [u8]> {
+        self.block.get_mut(self.end..self.end + self.capacity)
+    }
+
+    /// The next reply, in its buffer, is the one to query `slot`, and so long.
+    pub(crate) fn push(&mut self, slot: usize, length: usize) {
+        if let Some(place) = self.replies.get_mut(slot) {
+            let length = length.min(self.capacity);
+            *place = (self.end as u32, length as u32);
+            self.end += length.next_multiple_of(ALIGN);
         }
     }
 }

@@ -42,6 +42,8 @@ use std::sync::Arc;
 /// Class IN (RFC 1035 3.2.4) and CH.
 const IN: u16 = 1;
 const CH: u16 = 3;
+/// Room for the longest name, in words of eight octets.
+const NAME_ROOM: usize = 256;
 /// Most octets of an identifier that are sent.
 const NSID_MAX: usize = 128;
 
@@ -49,6 +51,8 @@ const NSID_MAX: usize = 128;
 #[derive(Debug)]
 pub struct Worker {
     items: Vec<Item>,
+    /// The names of a batch's questions, in lower case, one behind the other.
+    names: Vec<u8>,
     row: Row,
     random: Random,
     stats: Arc<WorkerStats>,
@@ -64,13 +68,18 @@ struct Item {
     node: Option<u32>,
     /// What the prefix tables say of the client, where this service is to decide.
     known: Option<(ServiceId, Leaf)>,
-    /// The question's name in lower case.
-    lower: [u8; 256],
+    /// Where among the worker's names the question's is, in lower case.
+    name: u32,
 }
 
 impl Item {
     const EMPTY: Self =
-        Self { parsed: Parsed::NOTHING, subnet: None, node: None, known: None, lower: [0; 256] };
+        Self { parsed: Parsed::NOTHING, subnet: None, node: None, known: None, name: 0 };
+
+    #[inline]
+    const fn name_at(&self) -> usize {
+        self.name as usize
+    }
 
     /// The address that decides, where nothing forbids to go by the subnet.
     #[inline]
@@ -87,7 +96,7 @@ impl Worker {
     /// A worker whose dice start from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { items: Vec::new(), row: Row::default(), random: Random(seed), stats: Arc::default() }
+        Self { items: Vec::new(), names: Vec::new(), row: Row::default(), random: Random(seed), stats: Arc::default() }
     }
 
     /// The entropy of the next decision, for explaining it beforehand.
@@ -109,11 +118,19 @@ pub fn respond(worker: &mut Worker, snapshot: &Snapshot, batch: &[Query<'_>], ou
     if worker.items.len() < count {
         // grows once, to the size of the caller's batches
         worker.items.resize(count, Item::EMPTY);
+        worker.names.resize(count * NAME_ROOM, 0);
     }
+    out.clear();
+    let mut name_at = 0;
     let options = &*snapshot.options;
     let reading = options.reading();
     for (item, query) in worker.items.iter_mut().zip(batch).take(count) {
-        item.parsed = parse::query(query.bytes, reading, &mut item.lower);
+        let Some(lower) = worker.names.get_mut(name_at..).and_then(|rest| rest.first_chunk_mut()) else {
+            break; // there is room for as many of the longest names
+        };
+        item.name = name_at as u32;
+        item.parsed = parse::query(query.bytes, reading, lower);
+        name_at += item.parsed.name_len.next_multiple_of(8);
         snapshot.catalog.table.prefetch(item.parsed.hash);
         let ecs = item.parsed.edns.as_ref().and_then(|edns| edns.ecs.as_ref());
         item.subnet = options.ecs.subnet(ecs, query.source.ip());
@@ -154,10 +171,11 @@ pub fn respond(worker: &mut Worker, snapshot: &Snapshot, batch: &[Query<'_>], ou
             continue;
         };
         let mut choose = Live { random: &mut worker.random, last: None, stats };
-        let length = out.slot_mut(i).and_then(|buffer| {
-            reply(snapshot, query, item, buffer, now, &mut worker.row, &mut choose, Some(stats))
+        let lower = worker.names.get(item.name_at()..).unwrap_or_default();
+        let length = out.buffer().and_then(|buffer| {
+            reply(snapshot, query, item, lower, buffer, now, &mut worker.row, &mut choose, Some(stats))
         });
-        out.set_len(i, length.unwrap_or(0));
+        out.push(i, length.unwrap_or(0));
     }
 }
 
@@ -169,11 +187,12 @@ pub(crate) fn respond_recorded(
     choose: &mut Recorded,
 ) -> Option<Vec<u8>> {
     let mut item = Item::EMPTY;
-    item.parsed = parse::query(query.bytes, snapshot.options.reading(), &mut item.lower);
+    let mut lower = [0; NAME_ROOM];
+    item.parsed = parse::query(query.bytes, snapshot.options.reading(), &mut lower);
     let ecs = item.parsed.edns.as_ref().and_then(|edns| edns.ecs.as_ref());
     item.subnet = snapshot.options.ecs.subnet(ecs, query.source.ip());
     let mut buffer = vec![0; MESSAGE_MAX];
-    let length = reply(snapshot, query, &item, &mut buffer, now, &mut Row::default(), choose, None)?;
+    let length = reply(snapshot, query, &item, &lower, &mut buffer, now, &mut Row::default(), choose, None)?;
     buffer.truncate(length);
     Some(buffer)
 }
@@ -185,6 +204,7 @@ fn reply<C: Choose>(
     snapshot: &Snapshot,
     query: &Query<'_>,
     item: &Item,
+    lower: &[u8],
     buffer: &mut [u8],
     now: Now,
     row: &mut Row,
@@ -228,7 +248,7 @@ fn reply<C: Choose>(
 
     let answered = match parsed.verdict {
         Verdict::Answer => {
-            dispatch(snapshot, parsed, &item.lower, item.who(query, now), &mut writer, row, choose)
+            dispatch(snapshot, parsed, lower, item.who(query, now), &mut writer, row, choose)
         }
         Verdict::Error(rcode) => Answered::error(rcode, None),
         Verdict::Drop(_) => return None,
@@ -290,7 +310,7 @@ fn count(stats: &WorkerStats, parsed: &Parsed, rcode: Rcode, has_good_cookie: bo
 fn dispatch<C: Choose>(
     snapshot: &Snapshot,
     parsed: &Parsed,
-    lower: &[u8; 256],
+    lower: &[u8],
     who: Who,
     writer: &mut Writer<'_>,
     row: &mut Row,

@@ -8,19 +8,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 use std::ptr::{null_mut, read_unaligned, write_unaligned};
 
-/// Room for one query; longer ones are cut and then malformed. An odd number of cache lines, so that the heads of
-/// the slots do not all fall into one cache set.
-const QUERY_BYTES: usize = 65 * 64;
+/// What a query usually fits into. These lie side by side: a whole batch is in few pages and cache lines. An odd number
+/// of cache lines, so that their heads do not all fall into one cache set.
+const SHORT_BYTES: usize = 5 * 64;
+/// Room for one query; longer ones are cut and then malformed.
+const QUERY_BYTES: usize = 4096;
+/// Room for an address of either family.
+const NAME_WORDS: usize = size_of::<libc::sockaddr_in6>().div_ceil(size_of::<u64>());
 /// Room for the control message with the destination, in words: header and `in6_pktinfo`.
 const CONTROL_WORDS: usize = 8;
 
 /// Buffers of one thread for whole batches. Nothing is allocated after `new`.
 pub(super) struct Batch {
-    bytes: Box<[u8]>,
-    names: Box<[libc::sockaddr_storage]>,
+    /// The first [`SHORT_BYTES`] of each query.
+    short: Box<[u8]>,
+    /// Behind room for those, the rest of each query.
+    long: Box<[u8]>,
+    names: Box<[[u64; NAME_WORDS]]>,
     controls: Box<[[u64; CONTROL_WORDS]]>,
     // the vectors are only read by the kernel, through the headers
-    in_vectors: Box<[libc::iovec]>,
+    in_vectors: Box<[[libc::iovec; 2]]>,
     in_headers: Box<[libc::mmsghdr]>,
     out_vectors: Box<[libc::iovec]>,
     out_headers: Box<[libc::mmsghdr]>,
@@ -31,26 +38,30 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn new(slots: usize) -> Self {
         // SAFETY: all-zero bytes are a valid value of these C structures.
-        let (name, vector, header): (libc::sockaddr_storage, libc::iovec, libc::mmsghdr) =
-            unsafe { (zeroed(), zeroed(), zeroed()) };
+        let (vector, header): (libc::iovec, libc::mmsghdr) = unsafe { (zeroed(), zeroed()) };
         let mut batch = Self {
-            bytes: vec![0; slots * QUERY_BYTES].into(),
-            names: vec![name; slots].into(),
+            short: vec![0; slots * SHORT_BYTES].into(),
+            long: vec![0; slots * QUERY_BYTES].into(),
+            names: vec![[0; NAME_WORDS]; slots].into(),
             controls: vec![[0; CONTROL_WORDS]; slots].into(),
-            in_vectors: vec![vector; slots].into(),
+            in_vectors: vec![[vector; 2]; slots].into(),
             in_headers: vec![header; slots].into(),
             out_vectors: vec![vector; slots].into(),
             out_headers: vec![header; slots].into(),
             used: slots,
         };
         for slot in 0..slots {
-            batch.in_vectors[slot] = libc::iovec {
-                iov_base: batch.bytes[slot * QUERY_BYTES..].as_mut_ptr().cast(),
-                iov_len: QUERY_BYTES,
+            let part = |bytes: &mut [u8]| libc::iovec {
+                iov_base: bytes.as_mut_ptr().cast(),
+                iov_len: bytes.len(),
             };
+            batch.in_vectors[slot] = [
+                part(&mut batch.short[slot * SHORT_BYTES..][..SHORT_BYTES]),
+                part(&mut batch.long[slot * QUERY_BYTES..][..QUERY_BYTES][SHORT_BYTES..]),
+            ];
             let header = &mut batch.in_headers[slot].msg_hdr;
-            header.msg_iov = &raw mut batch.in_vectors[slot];
-            header.msg_iovlen = 1;
+            header.msg_iov = batch.in_vectors[slot].as_mut_ptr();
+            header.msg_iovlen = 2;
             header.msg_name = (&raw mut batch.names[slot]).cast();
             header.msg_control = (&raw mut batch.controls[slot]).cast();
         }
@@ -60,12 +71,12 @@ impl Batch {
     /// Waits for a datagram, takes what else is there, and returns how many.
     pub(super) fn receive(&mut self, socket: &socket2::Socket) -> io::Result<usize> {
         for header in &mut self.in_headers[..self.used] {
-            header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+            header.msg_hdr.msg_namelen = size_of::<[u64; NAME_WORDS]>() as libc::socklen_t;
             header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
             header.msg_len = 0;
         }
         self.used = 0;
-        // SAFETY: every header points at a vector, a buffer, a name and a control buffer of this batch. They are on
+        // SAFETY: every header points at two vectors, their buffers, a name and a control buffer of this batch. They are on
         // the heap, are never moved or shrunk, and outlive the call.
         let received = unsafe {
             libc::recvmmsg(
@@ -80,7 +91,14 @@ impl Batch {
         self.used = usize::try_from(received)
             .map_or(self.in_headers.len(), |count| count + 1)
             .min(self.in_headers.len());
-        usize::try_from(received).map_err(|_| io::Error::last_os_error())
+        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        for slot in 0..received {
+            if self.in_headers[slot].msg_len as usize > SHORT_BYTES {
+                let head = &self.short[slot * SHORT_BYTES..][..SHORT_BYTES];
+                self.long[slot * QUERY_BYTES..][..SHORT_BYTES].copy_from_slice(head);
+            }
+        }
+        Ok(received)
     }
 
     /// Whether the last receive ended with nothing, as it does on a socket that was shut down.
@@ -93,9 +111,11 @@ impl Batch {
         let (Some(header), Some(name)) = (self.in_headers.get(slot), self.names.get(slot)) else {
             return (&[], NOBODY);
         };
-        let start = slot * QUERY_BYTES;
         let length = (header.msg_len as usize).min(QUERY_BYTES);
-        (self.bytes.get(start..start + length).unwrap_or_default(), source(name, header.msg_hdr.msg_namelen))
+        let (bytes, stride) =
+            if length > SHORT_BYTES { (&self.long, QUERY_BYTES) } else { (&self.short, SHORT_BYTES) };
+        let start = slot * stride;
+        (bytes.get(start..start + length).unwrap_or_default(), source(name, header.msg_hdr.msg_namelen))
     }
 
     /// Sends the replies to the first `count` datagrams back to where they came from, and from where they were sent
@@ -180,11 +200,13 @@ fn from_destination(control: &mut [u64; CONTROL_WORDS], length: usize) -> usize 
     }
 }
 
-fn source(name: &libc::sockaddr_storage, length: libc::socklen_t) -> SocketAddr {
+fn source(name: &[u64; NAME_WORDS], length: libc::socklen_t) -> SocketAddr {
     let at = std::ptr::from_ref(name);
-    match libc::c_int::from(name.ss_family) {
+    // SAFETY: an address of any family begins with its family, and the room is larger.
+    let family: libc::sa_family_t = unsafe { read_unaligned(at.cast()) };
+    match libc::c_int::from(family) {
         libc::AF_INET if length as usize >= size_of::<libc::sockaddr_in>() => {
-            // SAFETY: the storage is larger than any address, and its family says which it is.
+            // SAFETY: the room is as large as the larger address, and its family says which it is.
             let name: libc::sockaddr_in = unsafe { read_unaligned(at.cast()) };
             let address = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
             SocketAddr::new(IpAddr::V4(address), u16::from_be(name.sin_port))
