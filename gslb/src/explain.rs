@@ -324,10 +324,10 @@ fn told(score: &Score) -> String {
 
 /// The row that was used, in words.
 fn row(row: &Told) -> String {
-    let Told { prefix, head, age_s } = row;
+    let Told { prefix, head, age_s, silent_age_s } = row;
     let silent = match head.silent {
         0 => String::new(),
-        times => format!(", no answer to the last {times} probes"),
+        times => format!(", no answer to the last {times} probes, {silent_age_s} s ago"),
     };
     match head.kind {
         Kind::Own if head.samples == 0 => format!("nothing measured for {prefix} yet{silent}; predicted"),
@@ -337,6 +337,7 @@ fn row(row: &Told) -> String {
         ),
         Kind::Covering => format!("nothing measured for this client; others in {prefix} stand for it"),
         Kind::Operator => "nothing measured near this client; others of its operator stand for it".into(),
+        Kind::Written => format!("the operator wrote it for {prefix}, which goes before what is measured"),
         Kind::Skipped => format!("{prefix} is not ranked"),
     }
 }

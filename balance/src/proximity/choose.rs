@@ -130,7 +130,7 @@ pub(crate) fn choose(
         return (Found::Missed(Missed::NoScore), By::Nothing);
     }
     // 3.
-    if scored < points && best > NEAR && (scored < 2 || scored * 2 < points) {
+    if scored < points && best > NEAR && !row.is_written() && (scored < 2 || scored * 2 < points) {
         return (Found::Missed(Missed::TooFew), By::Nothing);
     }
     let limit = band.limit(best);
@@ -206,12 +206,15 @@ pub struct Told {
     pub head: Head,
     /// Seconds since the last measurement.
     pub age_s: u32,
+    /// Seconds since the last attempt without an answer (case G14).
+    pub silent_age_s: u32,
 }
 
 impl Told {
     pub(crate) fn new(row: &ranks::Row<'_>, address: std::net::IpAddr, now_s: u32) -> Self {
         let head = row.head();
-        Self { prefix: Prefix::new(address, head.length), head, age_s: now_s.saturating_sub(head.seen_s) }
+        let prefix = Prefix::new(address, head.length);
+        Self { prefix, head, age_s: head.age_s(now_s), silent_age_s: head.silent_age_s(now_s) }
     }
 }
 

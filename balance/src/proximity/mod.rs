@@ -12,14 +12,21 @@
 //!
 //! - [`Points`]: what is measured from: a site, or a link of a site.
 //! - [`Prefix`], [`Sample`], [`Cell`]: whom, one measurement, and what many come to.
+//! - `estimator`: windowed minimum and its moving average for a prefix and a point.
+//! - `shown`: a score as queries see it; it changes only for good reason.
+//! - [`coordinates`], `medians`: predictions.
 //! - [`choose`]: the step itself.
 
 pub mod choose;
+pub mod coordinates;
+mod estimator;
+mod medians;
 mod points;
 mod prefix;
 pub mod ranks;
 mod sample;
 mod settings;
+mod shown;
 pub mod table;
 
 pub use choose::{Band, Found, Missed};

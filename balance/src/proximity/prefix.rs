@@ -89,13 +89,12 @@ impl Prefix {
         (self.length > 0).then_some(Self { bits: self.bits ^ bit, ..*self })
     }
 
-    #[allow(dead_code, reason = "what merges and splits follows")]
-    /// Whether `inner`, which is longer, lies in the second half.
-    pub(super) fn half_of(&self, inner: &Self) -> usize {
-        ((inner.bits >> (63 - u32::from(self.length.min(63)))) & 1) as usize
+    /// Which of its parts of the length of `inner` that is.
+    pub(super) fn part_of(&self, inner: &Self) -> usize {
+        let below = (inner.bits & !mask(self.length)) >> (64 - u32::from(inner.length.max(1)));
+        if inner.length > self.length { below as usize } else { 0 }
     }
 
-    #[allow(dead_code, reason = "what merges and splits follows")]
     /// Its halves, where it can be cut further.
     pub(super) fn halves(&self) -> Option<[Self; 2]> {
         let longer = self.length + 1;
@@ -103,8 +102,8 @@ impl Prefix {
         (longer <= if self.is_v6 { 64 } else { 32 }).then(|| [first, first.sibling().unwrap_or(first)])
     }
 
-    #[allow(dead_code, reason = "what walks over blocks follows")]
     /// The last bits within it.
+    #[cfg(test)]
     pub(super) fn last_bits(&self) -> u64 {
         self.bits | !mask(self.length)
     }
@@ -157,7 +156,8 @@ mod tests {
             prop_assert!(parent < p);
             prop_assert_eq!(p.covers(&q), q.cut(length) == p);
             let halves = parent.halves().unwrap();
-            prop_assert_eq!(halves[parent.half_of(&p)], p);
+            prop_assert_eq!(halves[parent.part_of(&p)], p);
+            prop_assert_eq!(Prefix::of(false, 0, 0).part_of(&p), (bits >> (32 - length)) as usize);
             prop_assert!(halves[0] < halves[1] && halves[1].bits() <= parent.last_bits());
         }
     }

@@ -10,8 +10,6 @@
 //! line and the row's. The slots lie in shards: publishing after a few changes makes those shards anew and shares
 //! the others.
 
-#![allow(dead_code, reason = "what fills it follows")]
-
 use super::{PointId, Prefix, Source};
 use crate::hash::mix;
 use crate::nets::prefetch;
@@ -35,6 +33,8 @@ pub(super) const NO_ROW: u32 = u32::MAX;
 /// In the source's byte of a cell.
 const PEERS: u8 = 0x80;
 const WEAK: u8 = 0x40;
+/// Added to monotonic seconds, so that what is older than the process has an age.
+pub(super) const ORIGIN_S: u32 = 1 << 22;
 /// Words before a row's scores.
 const HEAD: usize = 4;
 
@@ -52,12 +52,14 @@ pub enum Kind {
     Covering,
     /// Of the client's operator.
     Operator,
+    /// The operator wrote it, for some points at least.
+    Written,
     /// Not to be ranked: opted out, or one address at many places (anycast).
     Skipped,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Own, Self::Covering, Self::Operator, Self::Skipped];
+    const ALL: [Self; 5] = [Self::Own, Self::Covering, Self::Operator, Self::Written, Self::Skipped];
 }
 
 /// What a row is, without its scores.
@@ -71,12 +73,26 @@ pub struct Head {
     pub confidence: u8,
     /// Attempts without an answer since the last one with (case G14).
     pub silent: u8,
-    /// Monotonic seconds of the last measurement.
-    pub seen_s: u32,
+    /// When the last measurement was, in the table's seconds: see [`Head::age_s`].
+    pub(super) seen_s: u32,
     /// How many measurements are in it.
     pub samples: u32,
-    /// Monotonic seconds of the last attempt without an answer.
-    pub silent_s: u32,
+    /// When the last attempt without an answer was.
+    pub(super) silent_s: u32,
+}
+
+impl Head {
+    /// Seconds since the last measurement, at these monotonic seconds.
+    #[must_use]
+    pub fn age_s(&self, now_s: u32) -> u32 {
+        (now_s + ORIGIN_S).saturating_sub(self.seen_s)
+    }
+
+    /// Seconds since the last attempt without an answer.
+    #[must_use]
+    pub fn silent_age_s(&self, now_s: u32) -> u32 {
+        (now_s + ORIGIN_S).saturating_sub(self.silent_s)
+    }
 }
 
 /// A score of a row.
@@ -92,8 +108,8 @@ pub struct Score {
     pub is_weak: bool,
     /// Whether the operator wrote scores for others of the row, which go before this one (PX2).
     pub is_outranked: bool,
-    /// Monotonic seconds of the last measurement, to about two minutes, over the last nine hours.
-    pub seen_s: u32,
+    /// Seconds since the last measurement, to about two minutes, up to nine hours.
+    pub age_s: u32,
 }
 
 /// A row that was found.
@@ -129,13 +145,21 @@ impl Row<'_> {
     #[inline]
     pub(crate) fn is_unmeasured(&self) -> bool {
         let kind = self.word(0).unwrap_or(0) as u8;
-        kind != Kind::Skipped as u8 && (kind != Kind::Own as u8 || self.word(2) == Some(0))
+        kind == Kind::Covering as u8
+            || kind == Kind::Operator as u8
+            || (kind == Kind::Own as u8 && self.word(2) == Some(0))
     }
 
     /// The prefix length over which it holds.
     #[inline]
     pub(super) fn length(&self) -> u8 {
         self.word(0).map_or(0, |word| (word >> 8) as u8)
+    }
+
+    /// Whether the operator wrote it.
+    #[inline]
+    pub(super) fn is_written(&self) -> bool {
+        self.word(0).is_some_and(|word| word as u8 == Kind::Written as u8)
     }
 
     /// Whether it is not to be used.
@@ -180,7 +204,7 @@ impl Row<'_> {
             is_peers: source & PEERS != 0,
             is_weak: source & WEAK != 0,
             is_outranked,
-            seen_s: now_s.saturating_sub(age_of(seen, now_s)),
+            age_s: age_of(seen, now_s),
         })
     }
 }
@@ -197,7 +221,7 @@ fn seen_code(seen_s: u32) -> u8 {
 /// Seconds since a moment in a byte.
 #[inline]
 pub(super) fn age_of(seen: u8, now_s: u32) -> u32 {
-    u32::from(seen_code(now_s).wrapping_sub(seen)) * 128
+    u32::from(seen_code(now_s + ORIGIN_S).wrapping_sub(seen)) * 128
 }
 
 /// What a lookup came to.
@@ -253,6 +277,13 @@ impl Rows {
             }
         }
         number
+    }
+
+    /// Sets the length over which a row holds.
+    pub(super) fn set_length(&mut self, row: u32, length: u8) {
+        if let Some(line) = self.lines.get_mut(row as usize * self.lines_a_row) {
+            line.0[0] = line.0[0] & !0xff00 | u32::from(length) << 8;
+        }
     }
 
     /// For publishing.

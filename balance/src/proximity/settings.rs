@@ -17,7 +17,7 @@ pub struct Weights {
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { rtt: 1.0, hops: 0.0, loss: 0.5, bandwidth: 0.0, cost: 0.0 }
+        Self { rtt: 1.0, hops: 0.0, loss: 0.0, bandwidth: 0.0, cost: 0.0 }
     }
 }
 
