@@ -157,6 +157,8 @@ pub struct Word {
     pub reason: String,
     /// Greater than that of every word on this target that its origin knew.
     pub revision: u64,
+    /// The greatest revision of another origin that its origin knew when it began to speak on this target.
+    pub base: u64,
     /// Seconds it still holds.
     pub left_s: u32,
 }

@@ -103,6 +103,7 @@ pub mod field {
         pub const REASON: u8 = 5;
         pub const REVISION: u8 = 6;
         pub const LEFT_S: u8 = 7;
+        pub const BASE: u8 = 8;
     }
 }
 
@@ -370,7 +371,7 @@ fn write_cell(body: &mut Writer, cell: &ProximityCell) {
 }
 
 fn encode_word(body: &mut Writer, word: &Word) {
-    let Word { target, act, origin, author, reason, revision, left_s } = word;
+    let Word { target, act, origin, author, reason, revision, base, left_s } = word;
     body.text(field::word::TARGET, target);
     let act = match act {
         Act::ForceUp => act::FORCE_UP,
@@ -386,6 +387,7 @@ fn encode_word(body: &mut Writer, word: &Word) {
     body.cut_text(field::word::REASON, reason, MAX_REASON);
     body.u64(field::word::REVISION, *revision);
     body.u32(field::word::LEFT_S, *left_s);
+    body.u64(field::word::BASE, *base);
 }
 
 /// Reads one item of a batch. One that cannot be used is counted and passed over; the others of its batch stay.
@@ -629,7 +631,7 @@ fn decode_table(octets: &[u8]) -> Result<(String, String), Malformed> {
 
 fn decode_word(body: &[u8], skipped: &mut Skipped) -> Result<Word, Malformed> {
     let (mut target, mut act, mut origin, mut author) = (None, None, None, None);
-    let (mut reason, mut revision, mut left_s) = (String::new(), None, None);
+    let (mut reason, mut revision, mut base, mut left_s) = (String::new(), None, 0, None);
     for field in Fields(body) {
         let field = field?;
         match field.id {
@@ -640,6 +642,7 @@ fn decode_word(body: &[u8], skipped: &mut Skipped) -> Result<Word, Malformed> {
             field::word::REASON => reason = field.text(MAX_REASON)?,
             field::word::REVISION => revision = Some(field.u64()?),
             field::word::LEFT_S => left_s = Some(field.u32()?),
+            field::word::BASE => base = field.u64()?,
             _ => skipped.fields += 1,
         }
     }
@@ -651,6 +654,7 @@ fn decode_word(body: &[u8], skipped: &mut Skipped) -> Result<Word, Malformed> {
         author: author.ok_or(missing)?,
         reason,
         revision: revision.ok_or(missing)?,
+        base,
         left_s: left_s.ok_or(missing)?,
     })
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::claim::{Invalid, Key, ProximityCell, Word};
+use crate::claim::{Invalid, Key, Word};
 use crate::codec::{Ask, Code, HIGHEST_VERSION, LOWEST_VERSION, Reply};
 use crate::session::Counters;
 
@@ -76,13 +76,9 @@ pub struct Limits {
     pub bytes: usize,
     /// Claims a second taken of one peer; it is told and keeps to half of it.
     pub claims_per_s: u32,
-    /// Claims taken at once.
-    pub claims_burst: u32,
     /// Octets a second taken of one peer; it is told and keeps to half of it.
     pub bytes_per_s: u32,
-    /// Octets taken at once.
-    pub bytes_burst: u32,
-    /// Batches over those rates within ten seconds after which a connection is closed.
+    /// Frames over those rates within ten seconds after which a connection is closed.
     pub floods: u32,
     /// ASKs a second taken of one peer.
     pub asks_per_s: u32,
@@ -106,9 +102,7 @@ impl Default for Limits {
             keys: 500_000,
             bytes: 256 << 20,
             claims_per_s: 20_000,
-            claims_burst: 80_000,
             bytes_per_s: 8 << 20,
-            bytes_burst: 32 << 20,
             floods: 10,
             asks_per_s: 20,
             asks_burst: 40,
@@ -214,7 +208,7 @@ pub enum Event {
         peer: String,
         /// What came.
         reply: Reply,
-        /// The prefix's own cells are in the reply; round trip of the question.
+        /// How long it took.
         after_ms: u64,
     },
     /// A warning or a reason, from the other side or of our own.
@@ -239,13 +233,6 @@ pub enum Event {
     Spoken {
         /// On what.
         target: String,
-    },
-    /// Cells that a peer measured for us came with a reply. They are no claims.
-    Measured {
-        /// By whom.
-        peer: String,
-        /// What.
-        cells: Vec<ProximityCell>,
     },
     /// Events were lost because nobody polled: read claims and peers anew.
     Missed {
