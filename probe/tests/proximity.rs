@@ -11,9 +11,10 @@ use std::{
 };
 
 use common::{eventually, until_bound};
+use portolan_balance::proximity::{PointId, Sample, Source};
 use portolan_probe::proximity::{
-    AddressRules, AskedBy, Evidence, Lengths, Limits, Method, Point, PointId, Policy, Prefix, Prefixes,
-    Prober, ProberSettings, Refusal, Sample, Source, Wanted,
+    AddressRules, AskedBy, Evidence, Lengths, Limits, Method, Policy, Prefixes, Prober, ProberSettings,
+    Refusal, Sender, Wanted,
 };
 use tokio::{
     net::{TcpListener, UdpSocket},
@@ -29,14 +30,13 @@ fn is_root() -> bool {
 /// Every address by itself, the private ones and loopback, too.
 fn policy(methods: &[Method]) -> Policy {
     let nets = [("127.0.0.0", 8), ("10.0.0.0", 8), ("::1", 128), ("fd00::", 8)];
-    let also: Prefixes =
-        nets.into_iter().map(|(net, length)| Prefix::new(net.parse().unwrap(), length)).collect();
+    let also: Prefixes = nets.into_iter().map(|(net, length)| (net.parse().unwrap(), length)).collect();
     Policy {
         enabled: true,
         addresses: AddressRules { also, ..AddressRules::default() },
-        lengths: Lengths { v4: 32, v6: 128 },
+        lengths: Lengths { v4: 32, v6: 64 },
         methods: methods.to_vec(),
-        points: vec![Point { id: PointId(0), v4: None, v6: None }],
+        senders: vec![Sender { point: PointId(0), v4: None, v6: None }],
         limits: Limits { timeout_ms: 400, gap_ms: 1, ..Limits::default() },
         ..Policy::default()
     }
@@ -49,7 +49,7 @@ fn wanted(policy: &Policy, address: IpAddr) -> Wanted {
 /// One round of an address: its samples, by point.
 async fn measure(settings: ProberSettings, policy: Policy, address: &str) -> Vec<Sample> {
     let wanted = wanted(&policy, address.parse().unwrap());
-    let points = policy.points.len();
+    let points = policy.senders.len();
     let (prober, mut samples) = Prober::spawn(settings, policy);
     prober.wish(wanted).unwrap();
     take(&mut samples, points).await
@@ -105,7 +105,7 @@ async fn echoes() {
         let [Sample { prefix, rtt_us: Some(rtt_us), source: Source::Icmp, .. }] = found[..] else {
             panic!("{address}: {found:?}")
         };
-        assert_eq!(prefix.address(), address.parse::<IpAddr>().unwrap());
+        assert_eq!(prefix, Lengths { v4: 32, v6: 64 }.prefix_of(address.parse().unwrap()));
         assert!(rtt_us < 400_000, "{address}: {rtt_us}");
         assert_eq!(found[0].hops, hops, "{address}");
     }
@@ -115,9 +115,10 @@ async fn echoes() {
 #[tokio::test]
 async fn queries_from_every_point() {
     let (port, mut asked) = dns_server("127.0.0.1").await;
-    let point = |id, v4: Option<[u8; 4]>| Point { id: PointId(id), v4: v4.map(Ipv4Addr::from), v6: None };
+    let sender =
+        |id, v4: Option<[u8; 4]>| Sender { point: PointId(id), v4: v4.map(Ipv4Addr::from), v6: None };
     let mut policy = policy(&[Method::Dns]);
-    policy.points = vec![point(4, Some([127, 0, 0, 41])), point(7, Some([127, 0, 0, 71]))];
+    policy.senders = vec![sender(4, Some([127, 0, 0, 41])), sender(7, Some([127, 0, 0, 71]))];
     let found = measure(at_port(port), policy.clone(), "127.0.0.1").await;
     for (sample, point) in found.iter().zip([4, 7]) {
         assert_eq!((sample.point, sample.source), (PointId(point), Source::DnsProbe));
@@ -303,15 +304,15 @@ async fn over_a_wire() {
         return;
     }
     let mut policy = policy(&[]);
-    let point = |id, v4: [u8; 4]| Point { id: PointId(id), v4: Some(v4.into()), v6: None };
-    policy.points = vec![point(1, [10, 77, 0, 1]), point(2, [10, 77, 0, 7])];
+    let sender = |id, v4: [u8; 4]| Sender { point: PointId(id), v4: Some(v4.into()), v6: None };
+    policy.senders = vec![sender(1, [10, 77, 0, 1]), sender(2, [10, 77, 0, 7])];
     for address in ["10.77.0.2", "10.78.0.1"] {
         let found = measure(at_port(53), policy.clone(), address).await;
         for sample in &found {
             assert_eq!((sample.rtt_us.is_some(), sample.hops, sample.source), (true, Some(0), Source::Icmp));
         }
     }
-    policy.points = vec![Point { id: PointId(1), v4: None, v6: Some("fd77::1".parse().unwrap()) }];
+    policy.senders = vec![Sender { point: PointId(1), v4: None, v6: Some("fd77::1".parse().unwrap()) }];
     let found = measure(at_port(53), policy.clone(), "fd77::2").await;
     assert!(matches!(found[..], [Sample { rtt_us: Some(_), source: Source::Icmp, .. }]), "{found:?}");
 
@@ -321,7 +322,7 @@ async fn over_a_wire() {
     let namespace = format!("--net=/proc/{host}/ns/net");
     let status = Command::new("nsenter").args([&namespace, "sh", "-c", deafen]).status().unwrap();
     assert!(status.success());
-    policy.points = vec![point(1, [10, 77, 0, 1])];
+    policy.senders = vec![sender(1, [10, 77, 0, 1])];
     let found = measure(at_port(53), policy, "10.77.0.2").await;
     assert!(matches!(found[..], [Sample { rtt_us: Some(_), source: Source::TcpProbe, .. }]), "{found:?}");
 }

@@ -141,11 +141,7 @@ fn well_known_anycast(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proximity::Prefix;
-
-    fn set(texts: &[&str]) -> Prefixes {
-        texts.iter().map(|text| Prefix::parse(text)).collect()
-    }
+    use crate::proximity::prefix::text::nets;
 
     /// Every kind of address, from both ends of its range.
     #[test]
@@ -155,10 +151,10 @@ mod tests {
             Unspecified,
         };
         let rules = AddressRules {
-            opted_out: set(&["5.6.7.0/24", "2a00:1::/32", "10.9.0.0/16"]),
-            own: set(&["20.1.1.0/30", "2a00:2::53"]),
-            anycast: set(&["21.2.2.2"]),
-            also: set(&[
+            opted_out: nets(&["5.6.7.0/24", "2a00:1::/32", "10.9.0.0/16"]),
+            own: nets(&["20.1.1.0/30", "2a00:2::53"]),
+            anycast: nets(&["21.2.2.2"]),
+            also: nets(&[
                 "10.0.0.0/8",
                 "127.0.0.0/8",
                 "0.0.0.0/32",

@@ -15,19 +15,17 @@ mod pace;
 pub mod passive;
 mod prefix;
 mod prober;
-mod sample;
 mod shoot;
 mod sightings;
 
 pub use self::{
     address::AddressRules,
     pace::{
-        AskedBy, Limits, MOST_IN_FLIGHT, MOST_PER_S, Method, Outcome, PaceCounters, Pacer, Point, Policy,
-        Probe, ProbeId, Refusal, Standing, Wanted,
+        AskedBy, Limits, MOST_IN_FLIGHT, MOST_PER_S, Method, Outcome, PaceCounters, Pacer, Policy, Probe,
+        ProbeId, Refusal, Sender, Standing, Wanted,
     },
-    passive::Passive,
-    prefix::{Lengths, Prefix, Prefixes},
+    passive::{Passive, PassiveCounters, PassiveSettings},
+    prefix::{Lengths, Prefixes},
     prober::{Prober, ProberCounters, ProberSettings},
-    sample::{PointId, Sample, Source},
     sightings::Evidence,
 };

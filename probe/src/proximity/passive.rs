@@ -13,11 +13,9 @@ use std::{
     },
 };
 
-use super::{
-    address::AddressRules,
-    prefix::Lengths,
-    sample::{PointId, Sample, Source},
-};
+use portolan_balance::proximity::{PointId, Sample, Source};
+
+use super::{address::AddressRules, prefix::Lengths};
 
 /// A longer way is no way: such a time was spent in somebody's queue.
 const LONGEST_US: u32 = 10_000_000;
@@ -29,8 +27,8 @@ pub struct PassiveSettings {
     pub lengths: Lengths,
     /// The link that an address of ours belongs to. A connection to any other address is measured for `site`.
     pub links: Vec<(IpAddr, PointId)>,
-    /// The site as a whole.
-    pub site: PointId,
+    /// The site as a whole; without it only connections to links' addresses are measured.
+    pub site: Option<PointId>,
     /// Whose handshakes say nothing: the anycast list, our own addresses.
     pub addresses: AddressRules,
 }
@@ -44,7 +42,7 @@ pub struct PassiveCounters {
     pub dropped: AtomicU64,
     /// Connections whose round trip the kernel does not know, as after a repeated SYN.
     pub unknown: AtomicU64,
-    /// Connections of anycast and own addresses.
+    /// Connections of anycast and own addresses, and those to an address that is no point's.
     pub ignored: AtomicU64,
 }
 
@@ -86,14 +84,16 @@ impl Passive {
         let Self { settings, samples, counters } = self;
         // A private client is a client: it came by itself, and nobody is bothered by being measured so.
         let rules = &settings.addresses;
-        if rules.is_anycast(peer) || rules.own.contains(peer) || rules.opted_out.contains(peer) {
+        let is_ignored = rules.is_anycast(peer) || rules.own.contains(peer) || rules.opted_out.contains(peer);
+        let link = settings.links.iter().find(|(address, _)| *address == local);
+        let point = link.map(|(_, point)| *point).or(settings.site);
+        let Some(point) = point.filter(|_| !is_ignored) else {
             counters.ignored.fetch_add(1, Ordering::Relaxed);
             return;
-        }
-        let link = settings.links.iter().find(|(address, _)| *address == local);
+        };
         let sample = Sample {
             prefix: settings.lengths.prefix_of(peer),
-            point: link.map_or(settings.site, |(_, point)| *point),
+            point,
             rtt_us: Some(rtt_us),
             hops: None,
             source: if was_asked { Source::Solicited } else { Source::Resolver },
@@ -144,7 +144,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::proximity::{Prefix, Prefixes};
+    use crate::proximity::prefix::text::{nets, prefix};
 
     #[test]
     fn the_kernel_knows_a_handshake() {
@@ -163,19 +163,20 @@ mod tests {
         let (passive, samples) = Passive::new(settings, 4);
         passive.look(&server, peer.ip(), peer.ip(), false);
         let sample = samples.try_recv().unwrap();
-        assert_eq!((sample.prefix, sample.point), (Prefix::parse("127.0.0.0/24"), PointId(3)));
+        assert_eq!((sample.prefix, sample.point), (prefix("127.0.0.0/24"), PointId(3)));
         assert!(sample.rtt_us.is_some_and(|rtt_us| rtt_us > 0));
     }
 
     #[test]
     fn whose_round_trips_count() {
         let rules = AddressRules {
-            own: Prefixes::from_iter([Prefix::parse("20.1.1.0/24")]),
-            opted_out: Prefixes::from_iter([Prefix::parse("20.2.0.0/16")]),
+            own: nets(&["20.1.1.0/24"]),
+            opted_out: nets(&["20.2.0.0/16"]),
             ..AddressRules::default()
         };
         let settings = PassiveSettings {
             links: vec![("198.51.100.1".parse().unwrap(), PointId(1))],
+            site: Some(PointId(0)),
             addresses: rules,
             ..PassiveSettings::default()
         };
@@ -191,7 +192,7 @@ mod tests {
         ] {
             passive.take(local.parse().unwrap(), peer.parse().unwrap(), 1234, was_asked);
             let found = samples.try_recv().ok().map(|sample| (sample.prefix, sample.point, sample.source));
-            let expected = expected.map(|(prefix, point, source)| (Prefix::parse(prefix), point, source));
+            let expected = expected.map(|(net, point, source)| (prefix(net), point, source));
             assert_eq!(found, expected, "{peer}");
         }
         // nobody takes them: what has no room is dropped and counted

@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use portolan_balance::proximity::{Prefix, Sample};
 use tokio::{
     sync::{Notify, mpsc},
     task::{AbortHandle, JoinSet},
@@ -26,8 +27,6 @@ use tracing::warn;
 
 use super::{
     pace::{Method, Outcome, PaceCounters, Pacer, Policy, ProbeId, Refusal, Standing, Wanted},
-    prefix::Prefix,
-    sample::Sample,
     shoot::Gun,
 };
 
@@ -161,8 +160,8 @@ impl Shared {
             return;
         }
         let mut said = HashMap::<String, IpAddr>::new();
-        for point in &policy.points {
-            let sources = [point.v4.map(IpAddr::V4), point.v6.map(IpAddr::V6)];
+        for sender in &policy.senders {
+            let sources = [sender.v4.map(IpAddr::V4), sender.v6.map(IpAddr::V6)];
             for source in sources.into_iter().flatten() {
                 if let Err(error) = self.gun.can_ping(source.is_ipv4(), Some(source)) {
                     said.entry(error).or_insert(source);

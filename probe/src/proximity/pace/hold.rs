@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use portolan_balance::proximity::Prefix;
+
 use super::{Limits, Refusal};
-use crate::proximity::prefix::Prefix;
 
 /// Doublings of the interval beyond which any back-off is at its longest.
 const DOUBLINGS: u32 = 30;
@@ -91,11 +92,12 @@ fn wait_ms(silent_rounds: u32, limits: &Limits) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proximity::prefix::text::prefix;
 
     #[test]
     fn silence_is_left_alone_for_longer_and_longer() {
         let limits = Limits::default();
-        let prefix = Prefix::parse("5.6.7.0/24");
+        let prefix = prefix("5.6.7.0/24");
         let mut holds = Holds::default();
         let mut now_ms = 77;
         let mut waits_min = Vec::new();
@@ -122,7 +124,7 @@ mod tests {
     #[test]
     fn a_full_table_forgets_only_who_is_free() {
         let limits = Limits { prefixes: 2, ..Limits::default() };
-        let prefix = |n: u8| Prefix::parse(&format!("5.6.{n}.0/24"));
+        let prefix = |n: u8| prefix(&format!("5.6.{n}.0/24"));
         let mut holds = Holds::default();
         holds.begin(0, prefix(1), &limits).unwrap();
         holds.begin(10, prefix(2), &limits).unwrap();

@@ -18,17 +18,15 @@ use self::{
     hold::Holds,
     round::{Next, Place, Round},
 };
+use portolan_balance::proximity::{Prefix, Sample};
+
 pub use self::{
     hold::Standing,
-    policy::{Limits, MOST_IN_FLIGHT, MOST_PER_S, Method, Point, Policy},
+    policy::{Limits, MOST_IN_FLIGHT, MOST_PER_S, Method, Policy, Sender},
     refusal::Refusal,
     wanted::{AskedBy, Wanted},
 };
-use super::{
-    prefix::Prefix,
-    sample::Sample,
-    sightings::{Evidence, Sightings},
-};
+use super::sightings::{Evidence, Sightings};
 
 mod bucket;
 mod hold;
@@ -240,7 +238,7 @@ impl Pacer {
     }
 
     fn places(&self, target: IpAddr) -> Vec<Place> {
-        self.policy.points.iter().filter_map(|point| point.place(target)).collect()
+        self.policy.senders.iter().filter_map(|sender| sender.place(target)).collect()
     }
 
     /// The next probe, if one may be sent now.

@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use portolan_balance::proximity::PointId;
+
 use super::round::Place;
 use crate::proximity::{
     address::AddressRules,
     prefix::{Lengths, Prefixes},
-    sample::PointId,
 };
 
 /// The most probes a second that can be set.
@@ -89,11 +90,11 @@ pub enum Method {
     Tcp,
 }
 
-/// From where this site probes.
+/// From where this site probes: a point, and the addresses to send from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
+pub struct Sender {
     /// The site, or one of its links.
-    pub id: PointId,
+    pub point: PointId,
     /// The address to send from. Without one of the target's family the point cannot measure it, unless it has none
     /// at all: then the system chooses.
     pub v4: Option<Ipv4Addr>,
@@ -101,13 +102,13 @@ pub struct Point {
     pub v6: Option<Ipv6Addr>,
 }
 
-impl Point {
+impl Sender {
     pub(super) fn place(&self, target: IpAddr) -> Option<Place> {
         let source = match target {
             IpAddr::V4(_) => self.v4.map(IpAddr::V4),
             IpAddr::V6(_) => self.v6.map(IpAddr::V6),
         };
-        (source.is_some() || (self.v4.is_none() && self.v6.is_none())).then_some((self.id, source))
+        (source.is_some() || (self.v4.is_none() && self.v6.is_none())).then_some((self.point, source))
     }
 }
 
@@ -125,7 +126,7 @@ pub struct Policy {
     /// In the order they are tried; empty is ICMP, DNS, TCP.
     pub methods: Vec<Method>,
     /// From where.
-    pub points: Vec<Point>,
+    pub senders: Vec<Sender>,
     /// Resolvers whose word about their clients' subnets is taken: the address that stands for such a subnet is
     /// probed though nobody in it has asked us. Anybody else could name a victim.
     pub trusted_resolvers: Prefixes,

@@ -8,8 +8,9 @@
 
 use std::net::IpAddr;
 
+use portolan_balance::proximity::{PointId, Sample, Source};
+
 use super::{Method, Outcome, Wanted};
-use crate::proximity::sample::{PointId, Sample, Source};
 
 /// A point as a round sees it: where it is, and the address to send from.
 pub(super) type Place = (PointId, Option<IpAddr>);

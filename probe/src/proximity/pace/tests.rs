@@ -5,16 +5,21 @@ use std::{
     net::{IpAddr, Ipv4Addr},
 };
 
+use portolan_balance::proximity::{PointId, Source};
+
 use super::*;
-use crate::proximity::{
-    prefix::Lengths,
-    sample::{PointId, Source},
+use crate::proximity::prefix::{
+    Lengths,
+    text::{nets, prefix},
 };
 
 fn policy(points: usize) -> Policy {
-    let point =
-        |n: usize| Point { id: PointId(n as u16), v4: Some([198, 51, 100, n as u8 + 1].into()), v6: None };
-    Policy { enabled: true, points: (0..points).map(point).collect(), ..Policy::default() }
+    let sender = |n: usize| Sender {
+        point: PointId(n as u16),
+        v4: Some([198, 51, 100, n as u8 + 1].into()),
+        v6: None,
+    };
+    Policy { enabled: true, senders: (0..points).map(sender).collect(), ..Policy::default() }
 }
 
 fn client(address: impl Into<IpAddr>, evidence: Evidence) -> Wanted {
@@ -246,8 +251,8 @@ fn refusals() {
     let mut settings = policy(1);
     settings.limits.queue = 3;
     settings.limits.peer_per_s = 2;
-    settings.trusted_resolvers = [Prefix::parse("7.7.7.7")].into_iter().collect();
-    settings.addresses.opted_out = [Prefix::parse("5.99.0.0/16")].into_iter().collect();
+    settings.trusted_resolvers = nets(&["7.7.7.7"]);
+    settings.addresses.opted_out = nets(&["5.99.0.0/16"]);
     let mut pacer = Pacer::new(Policy { enabled: false, ..settings.clone() });
     let lengths = Lengths::default();
     let cookie = |address: [u8; 4]| client(address, Evidence::Cookie);
@@ -263,7 +268,7 @@ fn refusals() {
         (cookie([10, 1, 1, 1]), Err(Private)),
         (cookie([5, 99, 1, 1]), Err(OptedOut)),
         (client([5, 1, 2, 1], Evidence::Plain), Err(NotEarned)),
-        (Wanted { prefix: Prefix::parse("5.1.4.0/24"), ..cookie([5, 1, 3, 1]) }, Err(WrongPrefix)),
+        (Wanted { prefix: prefix("5.1.4.0/24"), ..cookie([5, 1, 3, 1]) }, Err(WrongPrefix)),
         (client("2a00:5::1".parse::<IpAddr>().unwrap(), Evidence::Cookie), Err(NoPoint)),
         (subnet([7, 7, 7, 8], [5, 2, 1, 0], Evidence::Stream), Err(UntrustedSubnet)),
         (subnet([7, 7, 7, 7], [5, 2, 1, 0], Evidence::Plain), Err(UntrustedSubnet)),
@@ -291,7 +296,7 @@ fn refusals() {
     pacer.wish(10_000, cookie([5, 4, 1, 1])).unwrap();
     pacer.wish(10_000, cookie([5, 5, 1, 1])).unwrap();
     let mut stricter = pacer.policy().clone();
-    stricter.addresses.opted_out = [Prefix::parse("5.4.0.0/16")].into_iter().collect();
+    stricter.addresses.opted_out = nets(&["5.4.0.0/16"]);
     pacer.set_policy(stricter);
     assert_eq!(pacer.next_probe(10_001).map(|probe| probe.target), Some([5, 5, 1, 1].into()));
     pacer.wish(20_000, cookie([5, 6, 1, 1])).unwrap();
@@ -357,7 +362,7 @@ fn limits_hold_whatever_is_wished() {
             peer_per_s: random.u32(1..4),
             ..settings.limits
         };
-        settings.addresses.opted_out = [Prefix::parse("5.0.3.0/24")].into_iter().collect();
+        settings.addresses.opted_out = nets(&["5.0.3.0/24"]);
         let limits = settings.limits;
         let mut pacer = Pacer::new(settings);
         let mut world = World::new(&mut pacer);

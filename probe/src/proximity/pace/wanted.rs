@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
+use portolan_balance::proximity::Prefix;
+
 use crate::proximity::{
-    prefix::{Lengths, Prefix},
+    prefix::{Lengths, representative},
     sightings::Evidence,
 };
 
@@ -57,6 +59,6 @@ impl Wanted {
             return Some(Self { address: source, prefix, asked_by: AskedBy::Client(evidence) });
         }
         let asked_by = AskedBy::Resolver { source, evidence };
-        (length >= prefix.length()).then(|| Self { address: prefix.representative(), prefix, asked_by })
+        (length >= prefix.length()).then(|| Self { address: representative(&prefix), prefix, asked_by })
     }
 }
