@@ -12,7 +12,7 @@
 //!
 //! Stations, in the order the data passes: [`text`] (zone files to [`record`]s), [`catalog`] (all names in one table,
 //! answers encoded), [`wire`] and its options ([`ecs`], [`cookie`]), [`respond`] (the hot path), [`rrl`] (what is
-//! answered to floods), [`present`] (replies for people). [`name`] and [`rrtype`] are the words they share.
+//! answered to floods), [`measure`] (what is told to those who measure clients), [`present`] (replies for people). [`name`] and [`rrtype`] are the words they share.
 //!
 //! No socket, clock, entropy or environment: bytes, time and dice are arguments. Only [`present`] and the tests name
 //! hickory-proto types.
@@ -22,6 +22,7 @@ pub mod cookie;
 pub mod ecs;
 mod edns;
 pub mod fuzz;
+pub mod measure;
 pub mod name;
 pub mod present;
 pub mod record;

@@ -154,7 +154,7 @@ const fn used_up_us(word: u64, now_us: u64) -> u64 {
     if ahead_us <= 2 * BURST_US { ahead_us } else { 0 }
 }
 
-const fn mix(value: u64) -> u64 {
+pub(crate) const fn mix(value: u64) -> u64 {
     let product = (value ^ 0x9e37_79b9_7f4a_7c15) as u128 * 0xd6e8_feb8_6659_fd93_u128;
     (product as u64) ^ ((product >> 64) as u64)
 }

@@ -58,6 +58,7 @@ fn options(compiled: &Compiled, carried: &mut Carried) -> Options {
         id_server: id.clone(),
         udp_size: *udp_size,
         rrl: carried.rrl.clone(),
+        measure: None,
         extended_errors: true,
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Answered {
     pub(crate) is_authoritative: bool,
     /// How many bits of the client decided; 0 where none did.
     pub(crate) scope: u8,
+    /// Whether distance would have decided and the client's is not measured.
+    pub(crate) is_unmeasured: bool,
     /// Which kind of answer this is, for rate limiting.
     pub(crate) class: Class,
     pub(crate) extended_error: Option<ExtendedError>,
@@ -49,7 +51,14 @@ pub(crate) enum Class {
 
 impl Answered {
     pub(crate) const fn error(rcode: Rcode, extended_error: Option<ExtendedError>) -> Self {
-        Self { rcode, is_authoritative: false, scope: 0, class: Class::Error, extended_error }
+        Self {
+            rcode,
+            is_authoritative: false,
+            scope: 0,
+            is_unmeasured: false,
+            class: Class::Error,
+            extended_error,
+        }
     }
 }
 
@@ -91,6 +100,7 @@ pub(crate) fn answer<C: Choose>(
             rcode: Rcode::NOERROR,
             is_authoritative: true,
             scope: 0,
+            is_unmeasured: false,
             class: Class::Error,
             extended_error: None,
         },
@@ -376,6 +386,7 @@ impl<'q, C: Choose> Walk<'q, '_, '_, C> {
     #[inline]
     fn scoped(&mut self, lane: &LaneData, decision: &Decision) {
         self.out.scope = self.out.scope.max(scope_of(lane, self.question, decision));
+        self.out.is_unmeasured |= decision.is_unmeasured;
     }
 
     fn fail(&mut self, rcode: Rcode, extended_error: ExtendedError) -> Next<'q> {

@@ -13,6 +13,7 @@ mod answer;
 mod batch;
 mod chaos;
 mod choose;
+mod measured;
 mod options;
 mod stats;
 
@@ -27,6 +28,7 @@ pub(crate) use answer::{Answered, Class};
 pub(crate) use choose::{Choose, Recorded, Who};
 
 use crate::edns::ExtendedError;
+use crate::measure::Credit;
 use crate::rrl::Verdict as Limit;
 use crate::rrtype::RrType;
 use crate::wire::parse::{self, Parsed, Verdict};
@@ -55,6 +57,7 @@ pub struct Worker {
     names: Vec<u8>,
     row: Row,
     random: Random,
+    credit: Credit,
     stats: Arc<WorkerStats>,
 }
 
@@ -73,8 +76,7 @@ struct Item {
 }
 
 impl Item {
-    const EMPTY: Self =
-        Self { parsed: Parsed::NOTHING, subnet: None, node: None, known: None, name: 0 };
+    const EMPTY: Self = Self { parsed: Parsed::NOTHING, subnet: None, node: None, known: None, name: 0 };
 
     #[inline]
     const fn name_at(&self) -> usize {
@@ -96,7 +98,14 @@ impl Worker {
     /// A worker whose dice start from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { items: Vec::new(), names: Vec::new(), row: Row::default(), random: Random(seed), stats: Arc::default() }
+        Self {
+            items: Vec::new(),
+            names: Vec::new(),
+            row: Row::default(),
+            random: Random(seed),
+            credit: Credit::default(),
+            stats: Arc::default(),
+        }
     }
 
     /// The entropy of the next decision, for explaining it beforehand.
@@ -172,8 +181,9 @@ pub fn respond(worker: &mut Worker, snapshot: &Snapshot, batch: &[Query<'_>], ou
         };
         let mut choose = Live { random: &mut worker.random, last: None, stats };
         let lower = worker.names.get(item.name_at()..).unwrap_or_default();
+        let tally = Tally { stats, credit: &mut worker.credit };
         let length = out.buffer().and_then(|buffer| {
-            reply(snapshot, query, item, lower, buffer, now, &mut worker.row, &mut choose, Some(stats))
+            reply(snapshot, query, item, lower, buffer, now, &mut worker.row, &mut choose, Some(tally))
         });
         out.push(i, length.unwrap_or(0));
     }
@@ -197,6 +207,12 @@ pub(crate) fn respond_recorded(
     Some(buffer)
 }
 
+/// What a worker keeps count with.
+struct Tally<'a> {
+    stats: &'a WorkerStats,
+    credit: &'a mut Credit,
+}
+
 /// Writes the reply to one query; `None` is silence.
 #[inline]
 #[allow(clippy::too_many_arguments)]
@@ -209,10 +225,11 @@ fn reply<C: Choose>(
     now: Now,
     row: &mut Row,
     choose: &mut C,
-    stats: Option<&WorkerStats>,
+    tally: Option<Tally<'_>>,
 ) -> Option<usize> {
     let options = &*snapshot.options;
     let parsed = &item.parsed;
+    let stats = tally.as_ref().map(|tally| tally.stats);
     if let Verdict::Drop(reason) = parsed.verdict {
         if let Some(stats) = stats {
             stats.dropped(reason);
@@ -247,9 +264,7 @@ fn reply<C: Choose>(
     }
 
     let answered = match parsed.verdict {
-        Verdict::Answer => {
-            dispatch(snapshot, parsed, lower, item.who(query, now), &mut writer, row, choose)
-        }
+        Verdict::Answer => dispatch(snapshot, parsed, lower, item.who(query, now), &mut writer, row, choose),
         Verdict::Error(rcode) => Answered::error(rcode, None),
         Verdict::Drop(_) => return None,
     };
@@ -273,6 +288,12 @@ fn reply<C: Choose>(
                 return None;
             }
         }
+    }
+    if let (Some(measure), Some(tally)) = (&options.measure, tally)
+        && parsed.verdict == Verdict::Answer
+    {
+        let told = measured::Told { snapshot, query, item, answered: &answered, has_good_cookie };
+        measured::measured(measure, &told, now, tally, &mut writer);
     }
     if let Some(opt) = &mut opt {
         if let Some((ecs, scope)) = &mut opt.ecs {

@@ -4,6 +4,7 @@ use crate::catalog::Catalog;
 use crate::cookie::CookieSecrets;
 use crate::ecs::EcsPolicy;
 use crate::edns;
+use crate::measure::Measure;
 use crate::rrl::Rrl;
 use portolan_balance::View;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub struct Options {
     pub udp_size: u16,
     /// Response rate limiting; off unless set. The table is shared by all workers and outlives a reload.
     pub rrl: Option<Arc<Rrl>>,
+    /// What is told to those who measure clients; nothing unless set. Shared by all workers, and outlives a reload.
+    pub measure: Option<Arc<Measure>>,
     /// Whether errors say why (RFC 8914).
     pub extended_errors: bool,
 }
@@ -39,6 +42,7 @@ impl Default for Options {
             id_server: None,
             udp_size: 1232,
             rrl: None,
+            measure: None,
             extended_errors: true,
         }
     }

@@ -43,6 +43,8 @@ pub struct WorkerStats {
     pub truncated: Counter,
     /// Truncated replies that rate limiting let slip.
     pub slipped: Counter,
+    /// Truncated replies that ask a client to come by TCP, so that it is measured.
+    pub solicited: Counter,
     /// Queries with EDNS.
     pub edns: Counter,
     /// Queries with a client subnet.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! accept ─► Crowd (limit; the one idle longest goes) ─► task: read ─► frames ─► dns::respond ─► write
+//!                                              after the first answer: how far is the client? ─► Passive
 //! ```
 //! A connection is read only while nothing waits to be written to it, so a slow reader holds at most one round of
 //! replies and a partial query. Queries are answered in their order.
@@ -10,9 +11,10 @@ mod crowd;
 
 use crate::clock;
 use crate::engine::SharedSnapshot;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use crowd::{Crowd, Member};
 use portolan_dns::respond::{Query, Replies, Transport, Worker, WorkerStats, respond};
+use portolan_probe::proximity::Passive;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -70,6 +72,7 @@ pub struct Tcp {
     crowd: Arc<Crowd>,
     desks: Box<[Mutex<Desk>]>,
     next_desk: AtomicUsize,
+    passive: ArcSwapOption<Passive>,
     /// Counters.
     pub stats: TcpStats,
     worker_stats: Vec<Arc<WorkerStats>>,
@@ -96,6 +99,7 @@ impl Tcp {
             worker_stats: desks.iter().map(|desk| desk.worker.stats()).collect(),
             desks: desks.into_iter().map(Mutex::new).collect(),
             next_desk: AtomicUsize::new(0),
+            passive: ArcSwapOption::empty(),
             stats: TcpStats::default(),
         }
     }
@@ -103,6 +107,11 @@ impl Tcp {
     /// Sets the limits for what comes from now on.
     pub fn set_limits(&self, limits: Limits) {
         self.limits.store(Arc::new(limits));
+    }
+
+    /// Who takes the round trips of clients (X 2, X 3); nobody at first.
+    pub fn set_passive(&self, passive: Option<Arc<Passive>>) {
+        self.passive.store(passive);
     }
 
     /// Connections there are.
@@ -169,7 +178,7 @@ impl Tcp {
         let _ = stream.set_nodelay(true);
         let mut input = Vec::with_capacity(IDLE_BYTES);
         let mut output = Vec::new();
-        let mut is_open = true;
+        let (mut is_open, mut is_measured) = (true, false);
         while is_open {
             let limits = **self.limits.load();
             is_open = read_query(&mut stream, &mut input, &limits).await?;
@@ -185,6 +194,10 @@ impl Tcp {
                 timeout_at(Instant::now() + limits.query, stream.write_all(&output)).await??;
                 output.clear();
                 member.touch();
+                if !is_measured {
+                    is_measured = true;
+                    self.measure(&stream, peer);
+                }
             }
             input.drain(..taken);
             if input.is_empty() && input.capacity() > IDLE_BYTES {
@@ -193,6 +206,20 @@ impl Tcp {
             output.shrink_to(IDLE_BYTES);
         }
         timeout_at(Instant::now() + Duration::from_secs(1), stream.shutdown()).await?
+    }
+
+    /// Takes a connection's round trip. Behind the first answer, so that it delays none, and once: what the kernel
+    /// measures later has the client's pauses in it.
+    fn measure(&self, stream: &TcpStream, peer: SocketAddr) {
+        let passive = self.passive.load();
+        if let Some(passive) = &*passive
+            && let Ok(local) = stream.local_addr()
+        {
+            let measure = &self.snapshot.load().options.measure;
+            let mono_s = clock::now().mono_s();
+            let was_asked = measure.as_ref().is_some_and(|measure| measure.has_solicited(peer.ip(), mono_s));
+            passive.look(stream, local.ip(), peer.ip(), was_asked);
+        }
     }
 
     /// Answers the whole queries at the head of `input` until a round is full. Returns how many octets they were.
@@ -282,5 +309,52 @@ mod tests {
         for (input, expected) in cases {
             assert_eq!(frame(input), expected, "{input:?}");
         }
+    }
+
+    /// A client is measured once a connection, behind its first answer, and not before it has asked.
+    #[tokio::test]
+    async fn clients_are_measured() {
+        let (catalog, _) = portolan_dns::catalog::Catalog::build(Vec::new(), Vec::new()).unwrap();
+        let snapshot = portolan_dns::respond::Snapshot {
+            catalog: Arc::new(catalog),
+            view: Arc::new(portolan_balance::View::empty()),
+            options: Arc::default(),
+        };
+        let tcp = Arc::new(Tcp::new(Arc::new(ArcSwap::from_pointee(snapshot)), Limits::default(), 1));
+        let settings = portolan_probe::proximity::PassiveSettings {
+            site: Some(portolan_balance::proximity::PointId(5)),
+            ..Default::default()
+        };
+        let (passive, samples) = Passive::new(settings, 4);
+        tcp.set_passive(Some(Arc::new(passive)));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_stop, stopped) = watch::channel(false);
+        tokio::spawn(tcp.clone().accept(listener, stopped));
+
+        let idle = TcpStream::connect(address).await.unwrap();
+        let mut client = TcpStream::connect(address).await.unwrap();
+        for _ in 0..3 {
+            // "." NS: not ours
+            let query = [0, 17, 7, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
+            client.write_all(&query).await.unwrap();
+            let mut reply = [0; 19];
+            client.read_exact(&mut reply).await.unwrap();
+            assert_eq!((reply[2..4].to_vec(), reply[5] & 15), (vec![7, 7], 5));
+        }
+        // both connections end, and with them whatever they might still do
+        drop((client, idle));
+        timeout_at(Instant::now() + Duration::from_secs(20), async {
+            while tcp.connections() > 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .unwrap();
+        let samples: Vec<_> = samples.try_iter().collect();
+        let [sample] = samples[..] else { panic!("{samples:?}") };
+        assert_eq!(sample.prefix.to_string(), "127.0.0.0/24");
+        assert_eq!(sample.point.0, 5);
+        assert!(sample.rtt_us.is_some_and(|rtt_us| (1..1_000_000).contains(&rtt_us)), "{sample:?}");
     }
 }
