@@ -26,6 +26,12 @@ impl Who {
     fn subnet(&self, lane: &LaneData) -> Option<(IpAddr, u8)> {
         self.subnet.filter(|_| lane.ecs)
     }
+
+    /// The address the lane goes by.
+    #[inline]
+    fn address(&self, lane: &LaneData) -> IpAddr {
+        self.subnet(lane).map_or_else(|| self.source.ip(), |(address, _)| address)
+    }
 }
 
 /// Decides for a lane.
@@ -58,6 +64,9 @@ pub(crate) fn look_up_ahead(view: &View, lane: &LaneData, who: &Who) -> Leaf {
         if let Some(weight) = service.standing.weights.first() {
             crate::wire::prefetch(weight);
         }
+        if service.standing.has_proximity {
+            view.proximity.prefetch(&who.address(lane));
+        }
     }
     if let Some(member) = lane.members.first() {
         crate::wire::prefetch(member);
@@ -67,6 +76,14 @@ pub(crate) fn look_up_ahead(view: &View, lane: &LaneData, who: &Who) -> Leaf {
         crate::wire::prefetch(class);
     }
     leaf
+}
+
+/// The same for the row of measured distances, which a step of its own finds.
+#[inline]
+pub(crate) fn prefetch_distances(view: &View, service: ServiceId, client: &IpAddr) {
+    if view.service(service).is_some_and(|service| service.standing.has_proximity) {
+        view.proximity.prefetch_row(client);
+    }
 }
 
 /// Every cache line of a value.

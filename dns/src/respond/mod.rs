@@ -4,7 +4,8 @@
 //! all:  parse, hash the name, find the client ─► prefetch its slot and its prefix
 //! all:  read the slot ─► prefetch the node, and the prefix's second step
 //! all:  read the node: what is likely asked ─► prefetch its records, or the service and the prefix's third step
-//! all:  look up the client of a service ─► prefetch the policy
+//! all:  look up the client of a service ─► prefetch the policy, and where to find its distances
+//! all:  find these ─► prefetch their row (only where distances are known)
 //! each: find, decide, copy ─► rate limit ─► OPT, header
 //! ```
 //! Staging the batch hides the memory's latency, which is most of what a query costs in user space.
@@ -161,6 +162,13 @@ pub fn respond(worker: &mut Worker, snapshot: &Snapshot, batch: &[Query<'_>], ou
         if let Some(lane) = lane {
             item.known =
                 Some((lane.service, choose::look_up_ahead(&snapshot.view, lane, &item.who(query, now))));
+        }
+    }
+    if !snapshot.view.proximity.is_empty() {
+        for (item, query) in worker.items.iter().zip(batch).take(count) {
+            if let Some((service, _)) = item.known {
+                choose::prefetch_distances(&snapshot.view, service, &item.client(query));
+            }
         }
     }
     for (i, query) in batch.iter().enumerate() {
