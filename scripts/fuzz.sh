@@ -14,9 +14,9 @@ while (($#)); do
     *) targets+=("$1"); shift ;;
   esac
 done
-((${#targets[@]})) || targets=(packet zone_text isp_text config)
+((${#targets[@]})) || targets=(packet zone_text isp_text config peer)
 
-declare -A home=([packet]=dns [zone_text]=dns [isp_text]=config [config]=config)
+declare -A home=([packet]=dns [zone_text]=dns [isp_text]=config [config]=config [peer]=peer)
 
 # coverage counters on all code; the flags are stable rustc's
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

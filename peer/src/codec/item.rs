@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use super::numbers::{act, field, flag, frame_type, kind, state};
 use super::tlv::{Field, Fields, Writer, cut};
-use super::{BATCH_BODY, HEADER, MAX_CLAIM, Malformed, Skipped, field as ids, flag, frame_type, lane_number};
+use super::{BATCH_BODY, HEADER, MAX_CLAIM, Malformed, Skipped, lane_number};
 use crate::claim::{
     Act, Claim, Digest, Key, Lane, LinkState, MAX_NAME, MAX_REASON, MAX_TABLES, PersistenceEntry,
     ProximityCell, ServerState, VirtualServer, Word,
@@ -11,17 +12,6 @@ use crate::claim::{
 
 /// Octets before an item's fields: kind, flags, sequence, lifetime.
 pub(super) const ITEM_HEADER: usize = 14;
-
-/// Numbers of the kinds of claims.
-pub mod kind {
-    #![allow(missing_docs, reason = "named after the variants of Claim")]
-    pub const VIRTUAL_SERVER: u8 = 1;
-    pub const LINK: u8 = 2;
-    pub const PROXIMITY: u8 = 3;
-    pub const PERSISTENCE: u8 = 4;
-    pub const DIGEST: u8 = 5;
-    pub const WORD: u8 = 6;
-}
 
 /// Kind → the version that brought it.
 pub const KINDS: &[(&str, u8, u16)] = &[
@@ -35,98 +25,6 @@ pub const KINDS: &[(&str, u8, u16)] = &[
 
 /// An item's flag: the key is no longer claimed.
 pub const WITHDRAWN: u8 = 0x01;
-
-/// Ids of the fields of claims.
-pub mod field {
-    /// Fields of a virtual server.
-    pub mod server {
-        #![allow(missing_docs, reason = "named after the members of VirtualServer")]
-        pub const NAME: u8 = 1;
-        pub const SERVICE: u8 = 2;
-        pub const ADDRESS: u8 = 3;
-        pub const SITE: u8 = 4;
-        pub const LINK: u8 = 5;
-        pub const WEIGHT: u8 = 6;
-        pub const TIER: u8 = 7;
-        pub const STATE: u8 = 8;
-        pub const REASON: u8 = 9;
-        pub const LOAD_PERMILLE: u8 = 10;
-        pub const CONNECTIONS: u8 = 11;
-        pub const CAPACITY: u8 = 12;
-    }
-    /// Fields of a link.
-    pub mod link {
-        #![allow(missing_docs, reason = "named after the members of LinkState")]
-        pub const SITE: u8 = 1;
-        pub const NAME: u8 = 2;
-        pub const IS_UP: u8 = 3;
-        pub const IN_BPS: u8 = 4;
-        pub const OUT_BPS: u8 = 5;
-        pub const CAPACITY_IN_BPS: u8 = 6;
-        pub const CAPACITY_OUT_BPS: u8 = 7;
-    }
-    /// Fields of a proximity cell.
-    pub mod cell {
-        #![allow(missing_docs, reason = "named after the members of ProximityCell")]
-        pub const PREFIX: u8 = 1;
-        pub const SITE: u8 = 2;
-        pub const LINK: u8 = 3;
-        pub const RTT_US: u8 = 4;
-        pub const LOSS_PERMILLE: u8 = 5;
-        pub const HOPS: u8 = 6;
-        pub const SAMPLES: u8 = 7;
-        pub const SOURCE: u8 = 8;
-        pub const CONFIDENCE: u8 = 9;
-        pub const AGE_S: u8 = 10;
-    }
-    /// Fields of a persistence entry.
-    pub mod persistence {
-        #![allow(missing_docs, reason = "named after the members of PersistenceEntry")]
-        pub const KEY: u8 = 1;
-        pub const CANDIDATE: u8 = 2;
-        pub const LEFT_S: u8 = 3;
-    }
-    /// Fields of a digest.
-    pub mod digest {
-        #![allow(missing_docs, reason = "named after the members of Digest")]
-        pub const CONFIG: u8 = 1;
-        pub const TABLE: u8 = 2;
-        pub const VERSION: u8 = 3;
-    }
-    /// Fields of an operator's word.
-    pub mod word {
-        #![allow(missing_docs, reason = "named after the members of Word")]
-        pub const TARGET: u8 = 1;
-        pub const ACT: u8 = 2;
-        pub const ORIGIN: u8 = 3;
-        pub const AUTHOR: u8 = 4;
-        pub const REASON: u8 = 5;
-        pub const REVISION: u8 = 6;
-        pub const LEFT_S: u8 = 7;
-        pub const BASE: u8 = 8;
-    }
-}
-
-/// Numbers of a virtual server's states.
-pub mod state {
-    #![allow(missing_docs, reason = "named after the variants of ServerState")]
-    pub const UNKNOWN: u8 = 0;
-    pub const UP: u8 = 1;
-    pub const DOWN: u8 = 2;
-    pub const DRAIN: u8 = 3;
-    pub const DISABLED: u8 = 4;
-}
-
-/// Numbers of what operators want.
-pub mod act {
-    #![allow(missing_docs, reason = "named after the variants of Act")]
-    pub const FORCE_UP: u8 = 1;
-    pub const FORCE_DOWN: u8 = 2;
-    pub const DRAIN: u8 = 3;
-    pub const DISABLE: u8 = 4;
-    pub const RESUME: u8 = 5;
-    pub const LIFT: u8 = 6;
-}
 
 /// One change of an author's claims.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -179,8 +77,8 @@ impl Builder {
     #[must_use]
     pub fn new(lane: Lane, number: u64) -> Self {
         let mut frame = Writer(vec![0; HEADER]);
-        frame.u8(ids::claims::LANE, lane_number(lane));
-        frame.u64(ids::claims::NUMBER, number);
+        frame.u8(field::claims::LANE, lane_number(lane));
+        frame.u64(field::claims::NUMBER, number);
         Self { frame, items: 0 }
     }
 
@@ -189,7 +87,7 @@ impl Builder {
         let octets = encode_item(item);
         let fits = octets.len() <= MAX_CLAIM;
         if fits {
-            self.frame.octets(ids::claims::ITEM, &octets);
+            self.frame.octets(field::claims::ITEM, &octets);
             self.items += 1;
         }
         fits

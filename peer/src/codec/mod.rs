@@ -4,6 +4,7 @@
 //! counts what it does not know: frame types, fields, kinds of claims. What it knows must be exactly right.
 
 pub mod item;
+pub mod numbers;
 mod tlv;
 
 use std::net::IpAddr;
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 pub use item::{Builder, Change, Item, KINDS, decode_item, since};
 
+pub use numbers::{field, flag, frame_type, lane, outcome, refusal};
 use tlv::{Fields, Writer};
 
 use crate::claim::{Lane, MAX_NAME, ProximityCell};
@@ -34,104 +36,6 @@ pub const MAX_CLAIM: usize = 16_384;
 pub const MAX_CELLS: usize = 16;
 /// Longest text of a NOTICE, in octets.
 pub const MAX_NOTICE: usize = 512;
-
-/// Type numbers of frames.
-pub mod frame_type {
-    /// Who speaks, and by which rules.
-    pub const HELLO: u8 = 1;
-    /// Claims and withdrawals.
-    pub const CLAIMS: u8 = 2;
-    /// "Send everything of this lane anew."
-    pub const RESYNC: u8 = 3;
-    /// "Measure this prefix." Since version 2.
-    pub const ASK: u8 = 4;
-    /// What came of it. Since version 2.
-    pub const REPLY: u8 = 5;
-    /// "I live", and the round trip.
-    pub const KEEPALIVE: u8 = 6;
-    /// Why the connection will be closed, or a warning.
-    pub const NOTICE: u8 = 7;
-}
-
-/// Flags of frames.
-pub mod flag {
-    /// A receiver that does not know the type closes the connection instead of skipping the frame.
-    pub const CRITICAL: u8 = 0x01;
-    /// CLAIMS: this batch begins a full sync of its lane.
-    pub const SYNC_BEGIN: u8 = 0x02;
-    /// CLAIMS: this batch ends a full sync of its lane.
-    pub const SYNC_END: u8 = 0x04;
-    /// CLAIMS: this batch is part of a full sync.
-    pub const SYNC: u8 = 0x08;
-}
-
-/// Numbers of the lanes.
-pub mod lane {
-    /// Virtual servers, links, digests, operators' words.
-    pub const URGENT: u8 = 0;
-    /// Proximity and persistence.
-    pub const BULK: u8 = 1;
-}
-
-/// Ids of the fields of frames; those of claims are in `item`.
-pub mod field {
-    /// Fields of HELLO.
-    pub mod hello {
-        #![allow(missing_docs, reason = "named after the members of Hello")]
-        pub const LOWEST: u8 = 1;
-        pub const HIGHEST: u8 = 2;
-        pub const NODE: u8 = 3;
-        pub const SITE: u8 = 4;
-        pub const EPOCH: u8 = 5;
-        pub const CONFIG: u8 = 6;
-        pub const HOLD_MS: u8 = 7;
-        pub const CLAIMS_PER_S: u8 = 8;
-        pub const BYTES_PER_S: u8 = 9;
-        pub const KEYS: u8 = 10;
-    }
-    /// Fields of CLAIMS.
-    pub mod claims {
-        #![allow(missing_docs, reason = "named after the members of Batch")]
-        pub const LANE: u8 = 1;
-        pub const NUMBER: u8 = 2;
-        pub const ITEM: u8 = 3;
-    }
-    /// Fields of RESYNC.
-    pub mod resync {
-        #![allow(missing_docs, reason = "there is one")]
-        pub const LANE: u8 = 1;
-    }
-    /// Fields of ASK.
-    pub mod ask {
-        #![allow(missing_docs, reason = "named after the members of Ask")]
-        pub const NONCE: u8 = 1;
-        pub const PREFIX: u8 = 2;
-        pub const ADDRESS: u8 = 3;
-        pub const DEADLINE_MS: u8 = 4;
-    }
-    /// Fields of REPLY.
-    pub mod reply {
-        #![allow(missing_docs, reason = "named after the members of Reply")]
-        pub const NONCE: u8 = 1;
-        pub const OUTCOME: u8 = 2;
-        pub const REFUSAL: u8 = 3;
-        pub const CELL: u8 = 4;
-    }
-    /// Fields of KEEPALIVE.
-    pub mod keepalive {
-        #![allow(missing_docs, reason = "named after the members of Keepalive")]
-        pub const STAMP: u8 = 1;
-        pub const ECHO: u8 = 2;
-        pub const DELAY_MS: u8 = 3;
-    }
-    /// Fields of NOTICE.
-    pub mod notice {
-        #![allow(missing_docs, reason = "named after the members of Notice")]
-        pub const CODE: u8 = 1;
-        pub const TEXT: u8 = 2;
-    }
-    pub use super::item::field::*;
-}
 
 /// Why octets are no frame. The connection they came by is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
@@ -579,32 +483,17 @@ fn decode_ask(body: &[u8], skipped: &mut Skipped) -> Result<Ask, Malformed> {
     })
 }
 
-/// Numbers of outcomes and refusals in REPLY.
-pub mod outcome {
-    #![allow(missing_docs, reason = "named after the variants of Outcome and Refusal")]
-    pub const MEASURED: u8 = 0;
-    pub const KNOWN: u8 = 1;
-    pub const SILENT: u8 = 2;
-    pub const REFUSED: u8 = 3;
-    pub const REFUSED_RATE: u8 = 1;
-    pub const REFUSED_TARGET: u8 = 2;
-    pub const REFUSED_OPT_OUT: u8 = 3;
-    pub const REFUSED_UNSEEN: u8 = 4;
-    pub const REFUSED_OFF: u8 = 5;
-    pub const REFUSED_BUDGET: u8 = 6;
-}
-
 impl Refusal {
     /// Its number.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
-            Self::Rate => outcome::REFUSED_RATE,
-            Self::Target => outcome::REFUSED_TARGET,
-            Self::OptOut => outcome::REFUSED_OPT_OUT,
-            Self::Unseen => outcome::REFUSED_UNSEEN,
-            Self::Off => outcome::REFUSED_OFF,
-            Self::Budget => outcome::REFUSED_BUDGET,
+            Self::Rate => refusal::RATE,
+            Self::Target => refusal::TARGET,
+            Self::OptOut => refusal::OPT_OUT,
+            Self::Unseen => refusal::UNSEEN,
+            Self::Off => refusal::OFF,
+            Self::Budget => refusal::BUDGET,
             Self::Other(number) => number,
         }
     }
@@ -613,12 +502,12 @@ impl Refusal {
     #[must_use]
     pub const fn of(number: u8) -> Self {
         match number {
-            outcome::REFUSED_RATE => Self::Rate,
-            outcome::REFUSED_TARGET => Self::Target,
-            outcome::REFUSED_OPT_OUT => Self::OptOut,
-            outcome::REFUSED_UNSEEN => Self::Unseen,
-            outcome::REFUSED_OFF => Self::Off,
-            outcome::REFUSED_BUDGET => Self::Budget,
+            refusal::RATE => Self::Rate,
+            refusal::TARGET => Self::Target,
+            refusal::OPT_OUT => Self::OptOut,
+            refusal::UNSEEN => Self::Unseen,
+            refusal::OFF => Self::Off,
+            refusal::BUDGET => Self::Budget,
             _ => Self::Other(number),
         }
     }
