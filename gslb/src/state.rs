@@ -12,9 +12,10 @@ use portolan_probe::Saved;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tracing::{error, warn};
 
 /// Version of the files' form.
@@ -22,11 +23,15 @@ const VERSION: u32 = 1;
 const CHECKS: &str = "checks.json";
 const FORCED: &str = "forced.json";
 const CHOICES: &str = "choices.bin";
+/// Held locked by the node that uses the folder.
+const LOCK: &str = "lock";
 
 /// The folder.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     dir: PathBuf,
+    /// The lock goes with the last of its users.
+    _lock: Arc<File>,
 }
 
 /// What a file holds, or why not.
@@ -76,7 +81,16 @@ impl StateDir {
     /// The folder, made if it is not there.
     pub fn open(dir: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(dir)?;
-        Ok(Self { dir: dir.to_owned() })
+        let lock = File::options().create(true).truncate(false).write(true).open(dir.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: Arc::new(lock) }),
+            // two nodes would overwrite what the other one learned
+            Err(TryLockError::WouldBlock) => Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "another node uses it: give each node a folder of its own, [node] state",
+            )),
+            Err(TryLockError::Error(cause)) => Err(cause),
+        }
     }
 
     /// The saved check states.
@@ -231,6 +245,19 @@ mod tests {
         assert!(matches!(state.words(), Read::Good(read) if read == words()));
         assert!(!dir.path().join("a/b/forced.new").exists());
         assert!(state.checks().is_empty());
+    }
+
+    #[test]
+    fn a_folder_belongs_to_one_node() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let other = StateDir::open(dir.path()).unwrap_err();
+        assert!(other.to_string().contains("another node uses it"), "{other}");
+        let user = state.clone();
+        drop(state);
+        assert!(StateDir::open(dir.path()).is_err());
+        drop(user);
+        assert!(StateDir::open(dir.path()).is_ok());
     }
 
     #[test]

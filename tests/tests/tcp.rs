@@ -129,9 +129,9 @@ fn at_the_limit_the_most_idle_one_is_closed() {
 }
 
 #[test]
-fn two_thousand_idle_connections_do_not_stop_udp() {
-    let node = start("idle_timeout = \"1m\"");
-    let streams: Vec<_> = (0..2_000).map(|_| Stream::connect(node.dns())).collect();
+fn ten_thousand_idle_connections_do_not_stop_udp() {
+    let node = start("idle_timeout = \"2m\", max_connections = 12000");
+    let streams: Vec<_> = (0..10_000).map(|_| Stream::connect(node.dns())).collect();
     for _ in 0..200 {
         assert!(wire::udp(node.dns(), &query().bytes()).is_some());
     }

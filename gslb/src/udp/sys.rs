@@ -51,10 +51,8 @@ impl Batch {
             used: slots,
         };
         for slot in 0..slots {
-            let part = |bytes: &mut [u8]| libc::iovec {
-                iov_base: bytes.as_mut_ptr().cast(),
-                iov_len: bytes.len(),
-            };
+            let part =
+                |bytes: &mut [u8]| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
             batch.in_vectors[slot] = [
                 part(&mut batch.short[slot * SHORT_BYTES..][..SHORT_BYTES]),
                 part(&mut batch.long[slot * QUERY_BYTES..][..QUERY_BYTES][SHORT_BYTES..]),
