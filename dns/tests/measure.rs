@@ -6,8 +6,8 @@ mod common;
 
 use common::world::{World, addresses, option, wire};
 use common::{Server, query, with_opt};
-use portolan_balance::proximity::choose::Band;
-use portolan_balance::{Policy, Step};
+use portolan_balance::proximity::{Band, Point, PointId, Points, Prefix, Sample, Source, Table};
+use portolan_balance::{Policy, Step, View};
 use portolan_dns::cookie::CookieSecrets;
 use portolan_dns::measure::{Evidence, Measure, MeasureSettings, Sighting};
 use portolan_dns::present::{Asked, explain_query};
@@ -82,6 +82,37 @@ fn who_is_told_of() {
         let expected = expected.map(|(subnet, evidence)| (source, subnet, evidence));
         assert_eq!(told(&sightings), expected.into_iter().collect::<Vec<_>>());
     }
+}
+
+/// Clients that are measured are told of now and then, so that what is in use does not age out; and not solicited.
+#[test]
+fn rows_in_use_are_told_of() {
+    let settings = MeasureSettings { solicit: true, ..MeasureSettings::default() };
+    let (mut server, measure, sightings) = server(settings);
+    let site = Point { site: "a".into(), link: None, place: None, cost: 0.0, is_own: true };
+    let mut table = Table::new(Default::default(), Points::new([site]));
+    let sample = Sample {
+        prefix: Prefix::new("198.51.100.0".parse().unwrap(), 24),
+        point: PointId(0),
+        rtt_us: Some(9_000),
+        hops: None,
+        source: Source::Resolver,
+    };
+    table.observe(1_000, sample);
+    let view = View { proximity: table.publish(2_000).unwrap(), ..(*server.snapshot.view).clone() };
+    server.snapshot.view = Arc::new(view);
+    server.now.mono_ms = 2_000;
+    for (name, most) in [("near.example.com.", 10), ("www.example.com.", 0), ("static.example.com.", 0)] {
+        for n in 0..320_u32 {
+            let source = format!("198.51.100.{}", n % 256);
+            let reply = server.send(&query(name, "A"), &source, Transport::Udp).unwrap();
+            assert!(!common::decode(&reply).unwrap().tc());
+        }
+        let told: Vec<Sighting> = sightings.try_iter().collect();
+        assert!(told.len() <= most && told.len() >= most / 2, "{name}: {told:?}");
+        assert!(told.iter().all(|sighting| !sighting.is_unmeasured));
+    }
+    assert_eq!(measure.counters().solicited, 0);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Real probes: on loopback, and in namespaces where hosts are deaf (link.md cases 32, 35, 37, 38; gslb.md case G14).
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 mod common;
 
@@ -230,7 +230,8 @@ fn in_a_namespace(script: &str, test: &str) {
     if !is_root() {
         return;
     }
-    let script = format!("set -e; ip link set lo up\n{script}\n\"$OWN\" --exact --ignored {test}");
+    let script =
+        format!("set -e; ip link set lo up\n{script}\n\"$OWN\" --exact --ignored --nocapture {test}");
     let output = Command::new("unshare")
         .args(["--net", "bash", "-c", &script])
         .env("OWN", std::env::current_exe().unwrap())
@@ -240,6 +241,7 @@ fn in_a_namespace(script: &str, test: &str) {
         .unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
+    print!("{text}");
 }
 
 fn is_in_a_namespace() -> bool {
@@ -325,6 +327,108 @@ async fn over_a_wire() {
     policy.senders = vec![sender(1, [10, 77, 0, 1])];
     let found = measure(at_port(53), policy, "10.77.0.2").await;
     assert!(matches!(found[..], [Sample { rtt_us: Some(_), source: Source::TcpProbe, .. }]), "{found:?}");
+}
+
+/// link.md case 32 over a way of 20 ms: the burst must not make it look longer.
+#[test]
+fn a_long_way() {
+    in_a_namespace("", "over_20_ms");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "run by `a_long_way` in a namespace"]
+async fn over_20_ms() {
+    if !is_in_a_namespace() {
+        return;
+    }
+    const COUNT: usize = 5_000;
+    const WAY: Duration = Duration::from_millis(20);
+    let _far = tunnel::far_net("far0", WAY);
+    for args in ["address add 10.80.0.1/32 dev far0", "link set far0 up", "route add 10.81.0.0/16 dev far0"] {
+        assert!(Command::new("ip").args(args.split(' ')).status().unwrap().success());
+    }
+    let mut policy = policy(&[Method::Icmp]);
+    policy.limits = Limits { per_s: 1_000, tries: 1, queue: COUNT, timeout_ms: 900, ..policy.limits };
+    let settings = ProberSettings { samples: COUNT, ..at_port(9) };
+    let (prober, mut samples) = Prober::spawn(settings, policy.clone());
+    for n in 0..COUNT {
+        prober.wish(wanted(&policy, [10, 81, (n / 200) as u8, (n % 200) as u8 + 1].into())).unwrap();
+    }
+    let found = take(&mut samples, COUNT).await;
+    let mut times_us: Vec<u32> = found.iter().filter_map(|sample| sample.rtt_us).collect();
+    times_us.sort_unstable();
+    let at = |permille: usize| times_us[times_us.len() * permille / 1000];
+    println!("{} of {COUNT}: {} {} {} us at 0, 50, 95 %", times_us.len(), at(0), at(500), at(950));
+    assert_eq!(times_us.len(), COUNT);
+    assert!(at(0) >= 20_000, "{}", at(0));
+    assert!(at(500) < 22_000, "the median is off by more than 10 %: {}", at(500));
+    // the answers came over one router, which took one from 64
+    assert!(found.iter().all(|sample| sample.hops == Some(1)));
+}
+
+/// A network behind a wire of our own: it answers every echo, but late.
+mod tunnel {
+    #![allow(unsafe_code)] // one ioctl
+
+    use std::{
+        fs::File,
+        io::{Read, Write},
+        os::fd::AsRawFd,
+        sync::mpsc::channel,
+        time::{Duration, Instant},
+    };
+
+    /// Makes the interface; it is gone when this is dropped.
+    pub(super) fn far_net(name: &str, way: Duration) -> File {
+        let file = File::options().read(true).write(true).open("/dev/net/tun").unwrap();
+        // struct ifreq: the name, then IFF_TUN | IFF_NO_PI
+        let mut request = [0_u8; 40];
+        request[..name.len()].copy_from_slice(name.as_bytes());
+        request[16..18].copy_from_slice(&0x1001_u16.to_ne_bytes());
+        // SAFETY: TUNSETIFF reads and writes one ifreq, of 40 octets, which lives through the call.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), 0x4004_54ca, request.as_mut_ptr()) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        let (mut reader, mut writer) = (file.try_clone().unwrap(), file.try_clone().unwrap());
+        let (sender, receiver) = channel::<(Instant, Vec<u8>)>();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 2048];
+            while let Ok(count) = reader.read(&mut buffer) {
+                let due = Instant::now() + way;
+                if let Some(answer) = answer(&buffer[..count]) {
+                    let _ = sender.send((due, answer));
+                }
+            }
+        });
+        std::thread::spawn(move || {
+            for (due, answer) in receiver {
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                let _ = writer.write_all(&answer);
+            }
+        });
+        file
+    }
+
+    /// The answer to an ICMP echo.
+    fn answer(packet: &[u8]) -> Option<Vec<u8>> {
+        if packet.len() < 28 || packet[0] != 0x45 || packet[9] != 1 || packet[20] != 8 {
+            return None;
+        }
+        let mut answer = packet.to_vec();
+        answer[12..16].copy_from_slice(&packet[16..20]);
+        answer[16..20].copy_from_slice(&packet[12..16]);
+        answer[8] = 63;
+        answer[20] = 0;
+        for (checksum, from, to) in [(10, 0, 20), (22, 20, packet.len())] {
+            answer[checksum..checksum + 2].fill(0);
+            let sum = answer[from..to].chunks(2).fold(0_u32, |sum, pair| {
+                sum + (u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)))
+            });
+            let sum = (sum & 0xffff) + (sum >> 16);
+            let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+            answer[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        Some(answer)
+    }
 }
 
 /// link.md case 37: without the right to send echoes the other methods measure.

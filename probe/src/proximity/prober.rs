@@ -19,6 +19,7 @@ use std::{
 
 use portolan_balance::proximity::{Prefix, Sample};
 use tokio::{
+    runtime::Handle,
     sync::{Notify, mpsc},
     task::{AbortHandle, JoinSet},
     time::{Instant, sleep_until},
@@ -72,6 +73,8 @@ pub struct Prober {
 struct Shared {
     pacer: Mutex<Pacer>,
     gun: Gun,
+    /// Whoever sets a policy need not be in it.
+    runtime: Handle,
     started: Instant,
     wake: Notify,
     samples_dropped: AtomicU64,
@@ -94,6 +97,7 @@ impl Prober {
         let shared = Arc::new(Shared {
             gun: Gun::new(&settings.contact, settings.port),
             pacer: Mutex::new(Pacer::new(policy)),
+            runtime: Handle::current(),
             started: Instant::now(),
             wake: Notify::new(),
             samples_dropped: AtomicU64::new(0),
@@ -159,6 +163,7 @@ impl Shared {
         if !policy.enabled || !policy.methods.contains(&Method::Icmp) {
             return;
         }
+        let _entered = self.runtime.enter();
         let mut said = HashMap::<String, IpAddr>::new();
         for sender in &policy.senders {
             let sources = [sender.v4.map(IpAddr::V4), sender.v6.map(IpAddr::V6)];

@@ -2,12 +2,14 @@
 
 use std::{
     collections::HashMap,
+    future::{Future, poll_fn},
     net::{IpAddr, SocketAddr},
+    pin::pin,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU16, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use surge_ping::{Client, Config, ICMP, IcmpPacket, PingIdentifier, PingSequence, SurgeError};
@@ -89,8 +91,19 @@ impl Pingers {
         let mut pinger = client.pinger(address, self.identifier).await;
         pinger.timeout(crate::LONGEST);
         let sequence = PingSequence(self.sequence.fetch_add(1, Ordering::Relaxed));
-        match pinger.ping(sequence, payload).await {
+        let mut ping = pin!(pinger.ping(sequence, payload));
+        // The library's time begins after it has sent. A thread that was stopped in between would make the way seem
+        // shorter than it is, and the minimum of several would choose that one: the time of sending is added.
+        let mut sending = None;
+        let result = poll_fn(|context| {
+            let began = Instant::now();
+            let polled = ping.as_mut().poll(context);
+            sending.get_or_insert_with(|| began.elapsed());
+            polled
+        });
+        match result.await {
             Ok((packet, time)) => {
+                let time = time + sending.unwrap_or_default();
                 let answered = Echo::Answered { time, ttl: ttl_of(&packet) };
                 Ok(error_of(&packet).map_or(answered, Echo::Error))
             }
