@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// First octets of a file; the last one is the version.
 const MAGIC: &[u8; 16] = b"portolan-trace\n\x01";
@@ -75,9 +75,14 @@ impl Sink {
 
 fn run(mut out: Out, records: &Receiver<Record>, dropped: &AtomicU64) {
     let mut is_told = false;
+    let mut flushed = Instant::now();
     loop {
         let done = match records.recv_timeout(FLUSH) {
-            Ok(record) => out.write(&record),
+            Ok(record) if flushed.elapsed() < FLUSH => out.write(&record),
+            Ok(record) => {
+                flushed = Instant::now();
+                out.write(&record).and_then(|()| out.flush())
+            }
             Err(RecvTimeoutError::Timeout) => out.flush(),
             Err(RecvTimeoutError::Disconnected) => {
                 let _ = out.flush();
@@ -120,6 +125,7 @@ impl Out {
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         let mut file = BufWriter::new(file);
         file.write_all(MAGIC)?;
+        file.flush()?;
         self.file = Some(file);
         self.bytes = MAGIC.len() as u64;
         Ok(())
@@ -387,9 +393,9 @@ mod tests {
         for number in 0..10 {
             sink.write(record(number));
         }
-        let end = std::time::Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(10);
         while sink.dropped() < 10 {
-            assert!(std::time::Instant::now() < end, "{} dropped", sink.dropped());
+            assert!(Instant::now() < end, "{} dropped", sink.dropped());
             std::thread::yield_now();
         }
     }

@@ -5,16 +5,17 @@
 //! chunks; what does not fit stays in the mesh, which bounds it.
 
 use super::connection::{self, Stream};
-use super::dialing::{Dialing, Standing, Step};
-use super::gate::{Entry, Gate, Place};
+use super::dialing::Dialing;
+use super::gate::Gate;
 use super::quic::Quic;
 use super::ring::Ring;
-use super::roster::{Known, Refusal, Roster, plain};
+use super::roster::{Known, Roster, plain};
 use super::status::{Counters, Link, PeerLink, Status, add};
 use super::tcp::{self, Tcp};
 use super::tls::{Trust, now_unix_s};
-use super::{EVENTS, Kind, Peer, StartError, Timing, TransportSettings};
-use crate::mesh::{ConnId, Event, Mesh, PeerSettings};
+use super::{EVENTS, Kind, StartError, Timing, TransportSettings};
+use crate::mesh::{ConnId, Event, Mesh};
+use crate::pki::certificate::Date;
 use crate::pki::{EXPIRY_WARNING_DAYS, Identity, Pin};
 use crate::trace::{Cutter, Direction, Tap, Tracer};
 use std::collections::{BTreeMap, HashMap};
@@ -32,10 +33,8 @@ const CHUNKS: usize = 4;
 const PER_PEER: usize = 3;
 /// Longest time between two looks at the mesh.
 const IDLE_MS: u64 = 1_000;
-/// A reason for refusing one address is logged once in this time.
-const QUIET_MS: u64 = 10_000;
-/// Reasons and addresses that are remembered for that.
-const QUIET_ENTRIES: usize = 512;
+/// How often certificates that end soon are warned about.
+const WARN_MS: u64 = 86_400_000;
 
 /// All that an endpoint is.
 pub(super) struct Hub {
@@ -44,14 +43,14 @@ pub(super) struct Hub {
     pub(super) counters: Counters,
     pub(super) quic: Quic,
     pub(super) source: Option<IpAddr>,
-    node: String,
+    pub(super) node: String,
     listen: SocketAddr,
     clock: fn() -> u64,
-    mesh: Arc<Mutex<Mesh>>,
-    state: Mutex<State>,
-    gate: Mutex<Gate>,
-    quiet: Mutex<HashMap<(&'static str, IpAddr), u64>>,
-    events: Ring<Event>,
+    pub(super) mesh: Arc<Mutex<Mesh>>,
+    pub(super) state: Mutex<State>,
+    pub(super) gate: Mutex<Gate>,
+    pub(super) quiet: Mutex<HashMap<(&'static str, IpAddr), u64>>,
+    events: Arc<Ring<Event>>,
     tracer: Tracer,
     wake: Notify,
     is_stopping: AtomicBool,
@@ -64,37 +63,37 @@ impl fmt::Debug for Hub {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    dials: BTreeMap<String, Dial>,
-    conns: BTreeMap<ConnId, Conn>,
+pub(super) struct State {
+    pub(super) dials: BTreeMap<String, Dial>,
+    pub(super) conns: BTreeMap<ConnId, Conn>,
     last_conn: u64,
-    tasks: JoinSet<()>,
+    pub(super) tasks: JoinSet<()>,
 }
 
 /// The dialling of one peer.
 #[derive(Debug)]
-struct Dial {
-    dialing: Dialing,
-    changed: Arc<Notify>,
-    task: Option<AbortHandle>,
-    last_error: Option<String>,
+pub(super) struct Dial {
+    pub(super) dialing: Dialing,
+    pub(super) changed: Arc<Notify>,
+    pub(super) task: Option<AbortHandle>,
+    pub(super) last_error: Option<String>,
 }
 
 /// One connection, as the hub sees it.
 #[derive(Debug)]
-struct Conn {
-    peer: String,
-    pin: Pin,
+pub(super) struct Conn {
+    pub(super) peer: String,
+    pub(super) pin: Pin,
     not_after_s: i64,
-    kind: Kind,
-    is_ours: bool,
+    pub(super) kind: Kind,
+    pub(super) is_ours: bool,
     remote: SocketAddr,
     since_ms: u64,
     /// None once it shall close: what is in it is sent, then the end.
     out: Option<mpsc::Sender<Vec<u8>>>,
     is_starved: bool,
     cutter: Cutter,
-    why: Option<String>,
+    pub(super) why: Option<String>,
 }
 
 /// A connection that was let in, for its task.
@@ -102,26 +101,6 @@ pub(super) struct Adopted {
     pub(super) id: ConnId,
     pub(super) peer: String,
     pub(super) out: mpsc::Receiver<Vec<u8>>,
-}
-
-/// A place at the gate; given back when dropped.
-#[derive(Debug)]
-pub(super) struct Pass {
-    hub: Arc<Hub>,
-    place: Place,
-}
-
-impl Drop for Pass {
-    fn drop(&mut self) {
-        lock(&self.hub.gate).leave(self.place);
-    }
-}
-
-/// What becomes of somebody at the door.
-pub(super) enum Door {
-    Enter(Pass),
-    Prove,
-    Away,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -140,9 +119,6 @@ impl Hub {
             let mesh = lock(&mesh);
             (mesh.settings().node.clone(), mesh.settings().hold_ms)
         };
-        for warning in identity.warnings(now_unix_s()) {
-            tracing::warn!("{warning}");
-        }
         let trust = Trust::new(identity, Roster::default());
         let (tcp, udp) = tcp::bind(listen).await?;
         let listen =
@@ -161,7 +137,7 @@ impl Hub {
             state: Mutex::default(),
             gate: Mutex::default(),
             quiet: Mutex::default(),
-            events: Ring::new(EVENTS),
+            events: Arc::new(Ring::new(EVENTS)),
             tracer,
             wake: Notify::new(),
             is_stopping: AtomicBool::new(false),
@@ -198,16 +174,25 @@ impl Hub {
         self.tracer.tap()
     }
 
-    pub(super) async fn next_event(&self) -> Option<(Event, u64)> {
-        self.events.next_or_end().await
+    pub(super) fn events(&self) -> Arc<Ring<Event>> {
+        self.events.clone()
     }
 
     pub(super) fn set_identity(&self, identity: Identity) {
-        for warning in identity.warnings(now_unix_s()) {
-            tracing::warn!("{warning}");
-        }
         tracing::info!(pin = %identity.pin(), "another identity towards peers");
         self.trust.set_identity(identity);
+        self.warn();
+    }
+
+    /// Warns of certificates, the own one and those of connected peers, before they are refused.
+    fn warn(&self) {
+        let now_s = now_unix_s();
+        for warning in self.trust.identity().warnings(now_s) {
+            tracing::warn!("{warning}");
+        }
+        for conn in lock(&self.state).conns.values() {
+            conn.warn(now_s);
+        }
     }
 
     /// Runs a task that ends with the endpoint.
@@ -219,11 +204,14 @@ impl Hub {
         task
     }
 
-    // ---- the mesh ----
-
     /// Owns the deadlines, and wakes whenever somebody changed the mesh.
     async fn run(self: Arc<Self>) {
+        let mut warn_at_ms = self.now_ms();
         loop {
+            if self.now_ms() >= warn_at_ms {
+                self.warn();
+                warn_at_ms = self.now_ms() + WARN_MS;
+            }
             let deadline_ms = self.pump();
             let now_ms = self.now_ms();
             // a deadline that has passed while it was pumped is looked at in a moment: this task never spins
@@ -299,8 +287,6 @@ impl Hub {
         self.wake();
     }
 
-    // ---- connections ----
-
     /// Takes a connection whose other end is known, and starts its task.
     pub(super) fn adopt(self: &Arc<Self>, known: Known, is_ours: bool, remote: SocketAddr, stream: Stream) {
         let Known { name, pin, not_after_s } = known;
@@ -330,6 +316,7 @@ impl Hub {
             cutter: Cutter::new(),
             why: None,
         };
+        conn.warn(now_unix_s());
         state.conns.insert(id, conn);
         if let Some(dial) = state.dials.get_mut(&name) {
             dial.dialing.connected(now_ms, kind, &self.timing, fastrand::u64(..));
@@ -338,10 +325,6 @@ impl Hub {
         state.bound(&name);
         add(&self.counters.connections);
         tracing::info!(peer = %name, ?kind, %remote, is_ours, "connected");
-        if not_after_s - now_unix_s() < EXPIRY_WARNING_DAYS * 86_400 {
-            let days = (not_after_s - now_unix_s()) / 86_400;
-            tracing::warn!(peer = %name, days, "the peer's certificate expires soon; it will be refused then");
-        }
         // with the state still locked, so that nothing is asked of the mesh for a connection it does not know
         lock(&self.mesh).connected(now_ms, &name, id);
         let adopted = Adopted { id, peer: name, out: chunks };
@@ -369,165 +352,6 @@ impl Hub {
         drop(state);
         self.wake();
     }
-
-    // ---- the door ----
-
-    /// Somebody came.
-    pub(super) fn door(self: &Arc<Self>, source: IpAddr, is_proven: bool) -> Door {
-        let source = source.to_canonical();
-        let peers = self.trust.roster().count_at(source);
-        match lock(&self.gate).ask(self.now_ms(), source, peers, is_proven) {
-            Entry::Admit(place) => Door::Enter(Pass { hub: self.clone(), place }),
-            Entry::Prove => {
-                add(&self.counters.proofs_wanted);
-                Door::Prove
-            }
-            Entry::Refuse => {
-                add(&self.counters.turned_away);
-                Door::Away
-            }
-        }
-    }
-
-    /// Somebody was refused at the handshake.
-    pub(super) fn refused(&self, remote: SocketAddr, refusal: &Refusal) {
-        self.counters.refused(refusal);
-        let source = remote.ip().to_canonical();
-        // where only one peer can be meant its status tells why there is no session
-        if let Some(peer) = self.trust.roster().only_one_at(source) {
-            self.note(&peer.name, &refusal.to_string());
-        }
-        if self.is_news(refusal.label(), source) {
-            tracing::warn!(%remote, reason = refusal.label(), "a peer was refused: {refusal}");
-        }
-    }
-
-    /// Somebody's handshake ended without a peer.
-    pub(super) fn failed(&self, remote: SocketAddr, is_timeout: bool, why: &str) {
-        let counters = &self.counters;
-        add(if is_timeout { &counters.handshakes_timed_out } else { &counters.handshakes_failed });
-        let label = if is_timeout { "timeout" } else { "handshake" };
-        if self.is_news(label, remote.ip().to_canonical()) {
-            tracing::info!(%remote, why, "a handshake with a stranger failed");
-        }
-    }
-
-    /// Whether this reason was not logged for this address lately.
-    fn is_news(&self, label: &'static str, source: IpAddr) -> bool {
-        let now_ms = self.now_ms();
-        let mut quiet = lock(&self.quiet);
-        if quiet.len() >= QUIET_ENTRIES {
-            quiet.retain(|_, until| *until > now_ms);
-        }
-        if quiet.get(&(label, source)).is_some_and(|&until| until > now_ms) || quiet.len() >= QUIET_ENTRIES {
-            return false;
-        }
-        quiet.insert((label, source), now_ms + QUIET_MS);
-        true
-    }
-
-    fn note(&self, peer: &str, why: &str) {
-        if let Some(dial) = lock(&self.state).dials.get_mut(peer) {
-            dial.last_error = Some(why.to_owned());
-        }
-    }
-
-    // ---- dialling ----
-
-    /// Other peers.
-    pub(super) fn set_peers(self: &Arc<Self>, peers: Vec<Peer>) {
-        let now_ms = self.now_ms();
-        let settings = peers
-            .iter()
-            .map(|Peer { name, site, .. }| PeerSettings { name: name.clone(), site: site.clone() });
-        let settings = settings.collect();
-        let mut state = lock(&self.state);
-        self.trust.set_roster(Roster::new(peers));
-        let roster = self.trust.roster();
-        let State { dials, conns, .. } = &mut *state;
-        dials.retain(|name, dial| {
-            let stays = roster.get(name).is_some();
-            if !stays && let Some(task) = &dial.task {
-                task.abort();
-            }
-            stays
-        });
-        for conn in conns.values_mut().filter(|conn| !roster.allows(&conn.peer, conn.pin)) {
-            conn.why.get_or_insert_with(|| "no longer configured with this key".into());
-        }
-        for peer in roster.peers() {
-            if let Some(dial) = dials.get(&peer.name) {
-                dial.changed.notify_one();
-                continue;
-            }
-            let dialing = Dialing::new(now_ms, self.node < peer.name, &self.timing, fastrand::u64(..));
-            let dial = Dial { dialing, changed: Arc::new(Notify::new()), task: None, last_error: None };
-            dials.insert(peer.name.clone(), dial);
-        }
-        lock(&self.mesh).set_peers(now_ms, settings);
-        let State { dials, tasks, .. } = &mut *state;
-        for (name, dial) in dials.iter_mut().filter(|(_, dial)| dial.task.is_none()) {
-            dial.task = Some(tasks.spawn(self.clone().dial_when_due(name.clone(), dial.changed.clone())));
-        }
-        drop(state);
-        self.wake();
-    }
-
-    /// Keeps a connection to a peer.
-    async fn dial_when_due(self: Arc<Self>, name: String, changed: Arc<Notify>) {
-        loop {
-            let now_ms = self.now_ms();
-            let Some(step) = self.next_step(&name, now_ms) else { return };
-            let is_upgrade = match step {
-                Step::Wait(until_ms) => {
-                    let wait = Duration::from_millis(until_ms.saturating_sub(now_ms).clamp(1, 3_600_000));
-                    tokio::select! {
-                        () = changed.notified() => {}
-                        () = tokio::time::sleep(wait) => {}
-                    }
-                    continue;
-                }
-                Step::Dial => false,
-                Step::TryQuic => true,
-            };
-            let Some(address) = self.trust.roster().get(&name).map(|peer| peer.address) else { return };
-            match connection::dial(&self, &name, address, is_upgrade).await {
-                Ok((known, remote, stream)) => self.adopt(known, true, remote, stream),
-                Err(error) => self.dial_failed(&name, address, is_upgrade, &error),
-            }
-        }
-    }
-
-    fn next_step(&self, name: &str, now_ms: u64) -> Option<Step> {
-        let state = lock(&self.state);
-        let newest = state.conns.values().rev().find(|conn| conn.peer == name && conn.why.is_none());
-        let standing = newest.map(|&Conn { kind, is_ours, .. }| Standing { kind, is_ours });
-        state.dials.get(name).map(|dial| dial.dialing.step(now_ms, standing))
-    }
-
-    fn dial_failed(&self, name: &str, address: SocketAddr, is_upgrade: bool, error: &connection::DialError) {
-        let now_ms = self.now_ms();
-        add(&self.counters.dials_failed);
-        if let connection::DialError::Refused(refusal) = error {
-            self.counters.refused(refusal);
-        }
-        let mut state = lock(&self.state);
-        let Some(dial) = state.dials.get_mut(name) else { return };
-        if is_upgrade {
-            dial.dialing.quic_failed(now_ms, &self.timing, fastrand::u64(..));
-            return;
-        }
-        dial.dialing.failed(now_ms, &self.timing, fastrand::u64(..));
-        let why = error.to_string();
-        let is_new = dial.last_error.as_ref() != Some(&why);
-        dial.last_error = Some(why);
-        drop(state);
-        if is_new {
-            tracing::warn!(peer = name, %address, "cannot connect to a peer: {error}");
-        }
-    }
-
-    // ---- the end ----
 
     pub(super) fn status(&self) -> Status {
         let now_s = now_unix_s();
@@ -581,6 +405,9 @@ impl Hub {
         };
         let _ = tokio::time::timeout(longest, gone).await;
         self.abort();
+        // what they hold is free when they have ended, the sockets above all
+        let mut tasks = std::mem::take(&mut lock(&self.state).tasks);
+        while tasks.join_next().await.is_some() {}
     }
 
     /// Ends all tasks.
@@ -596,6 +423,16 @@ impl Hub {
             mesh.disconnected(now_ms, *id, "this node stops");
         }
         self.events.close();
+    }
+}
+
+impl Conn {
+    fn warn(&self, now_s: i64) {
+        let left_s = self.not_after_s - now_s;
+        if left_s < EXPIRY_WARNING_DAYS * 86_400 {
+            let (peer, ends) = (&self.peer, Date(self.not_after_s));
+            tracing::warn!(%peer, %ends, "the peer's certificate ends soon; connections made after that are refused");
+        }
     }
 }
 

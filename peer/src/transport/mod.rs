@@ -9,12 +9,14 @@
 //! the same port number, both with ALPN `portolan/1`.
 //!
 //! - `roster` and `tls`: a peer is who its pinned key is, each way.
-//! - `gate`: how many handshakes of strangers there may be, so that a flood of them starves nobody.
-//! - `dialing`: who dials when, what is done when UDP gets no answer.
+//! - `gate` and `door`: how many handshakes of strangers there may be, so that a flood of them starves nobody.
+//! - `dialing` and `dialler`: who dials when, what is done when UDP gets no answer.
 //! - `hub`: the one place that joins connections and the mesh, whose lock is never held over an await.
 
 mod connection;
 mod dialing;
+mod dialler;
+mod door;
 mod gate;
 mod hub;
 mod quic;
@@ -29,6 +31,7 @@ use crate::mesh::{Event, Mesh, Published};
 use crate::pki::{Identity, Pin};
 use crate::trace::{FileSettings, Tap};
 use hub::Hub;
+use ring::Ring;
 pub use roster::Refusal;
 pub use status::{Counted, Link, PeerLink, Status};
 use std::io;
@@ -214,7 +217,7 @@ impl Handle {
     /// how many by [`Event::Missed`].
     #[must_use]
     pub fn events(&self) -> Events {
-        Events { hub: self.hub.clone(), waiting: None }
+        Events { ring: self.hub.events(), waiting: None }
     }
 
     /// Claims something.
@@ -267,7 +270,7 @@ impl Drop for Handle {
 /// What happens among the peers.
 #[derive(Debug)]
 pub struct Events {
-    hub: Arc<Hub>,
+    ring: Arc<Ring<Event>>,
     waiting: Option<Event>,
 }
 
@@ -277,7 +280,7 @@ impl Events {
         if let Some(event) = self.waiting.take() {
             return Some(event);
         }
-        let (event, count) = self.hub.next_event().await?;
+        let (event, count) = self.ring.next_or_end().await?;
         if count == 0 {
             return Some(event);
         }

@@ -2,9 +2,10 @@
 
 use super::StartError;
 use super::connection::{self, DialError, Dialled};
-use super::hub::{Door, Hub, Pass};
-use super::tls::{SERVER_NAME, Trust, told};
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use super::door::{Door, Pass};
+use super::hub::Hub;
+use super::tls::{ALPN, SERVER_NAME, Trust, told};
+use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use quinn::{
     ClientConfig, Connection, ConnectionError, EndpointConfig, IdleTimeout, Incoming, RecvStream, SendStream,
     ServerConfig, TokioRuntime, TransportConfig, VarInt,
@@ -168,11 +169,11 @@ async fn welcome(hub: Arc<Hub>, incoming: Incoming, pass: Pass) {
     let done = tokio::time::timeout(longest, handshake).await;
     drop(pass);
     match (done, verdict.take()) {
-        (Ok(Ok(stream)), Some(Ok(known))) => {
+        (Ok(Ok(stream)), Some(Ok(known))) if is_ours(&stream.connection) => {
             hub.adopt(known, false, remote, connection::Stream::Quic(stream));
         }
         (_, Some(Err(refusal))) => hub.refused(remote, &refusal),
-        (Ok(Ok(_)), None) => hub.failed(remote, false, "no certificate was looked at"),
+        (Ok(Ok(_)), _) => hub.failed(remote, false, "it speaks another protocol"),
         (Ok(Err(error)), _) => hub.failed(remote, false, &explain(&error)),
         (Err(_), _) => hub.failed(remote, true, "the handshake took too long"),
     }
@@ -194,6 +195,9 @@ pub(super) async fn dial(hub: &Arc<Hub>, peer: &str, address: SocketAddr) -> Res
         error.or_refusal(&verdict)
     };
     let connection = connecting.await.map_err(ended)?;
+    if !is_ours(&connection) {
+        return Err(DialError::Answered("it speaks another protocol".into()));
+    }
     let (send, receive) = connection.open_bi().await.map_err(ended)?;
     let remote = connection.remote_address();
     match verdict.take() {
@@ -203,6 +207,12 @@ pub(super) async fn dial(hub: &Arc<Hub>, peer: &str, address: SocketAddr) -> Res
         Some(Err(refusal)) => Err(DialError::Refused(refusal)),
         None => Err(DialError::Answered("no certificate was looked at".into())),
     }
+}
+
+/// Whether both sides named our protocol; one who names none would pass otherwise.
+fn is_ours(connection: &Connection) -> bool {
+    let data = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
+    data.is_some_and(|data| data.protocol.as_deref() == Some(ALPN))
 }
 
 impl Stream {

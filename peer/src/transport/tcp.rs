@@ -2,7 +2,8 @@
 
 use super::StartError;
 use super::connection::{self, DialError, Dialled, explain};
-use super::hub::{Door, Hub, Pass};
+use super::door::{Door, Pass};
+use super::hub::Hub;
 use super::tls::{ALPN, SERVER_NAME};
 use rustls_pki_types::ServerName;
 use std::io;
@@ -12,8 +13,9 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-/// Tries to find a port number that is free for both protocols.
-const PORT_TRIES: u32 = 32;
+/// Tries to get the port: another number if any will do, the same one if an endpoint that was stopped just now has it still.
+const PORT_TRIES: u32 = 60;
+const PORT_WAIT: Duration = Duration::from_millis(50);
 /// Wait after a failed accept: the process is out of files, or the like.
 const ACCEPT_FAILED: Duration = Duration::from_millis(50);
 
@@ -22,20 +24,21 @@ pub(super) type Stream = TlsStream<TcpStream>;
 
 /// Binds TCP and UDP to the same port number.
 pub(super) async fn bind(listen: SocketAddr) -> Result<(TcpListener, UdpSocket), StartError> {
-    let failed = |protocol| move |source| StartError::Listen { listen, protocol, source };
     let mut tries = 0;
     loop {
-        let tcp = TcpListener::bind(listen).await.map_err(failed("TCP"))?;
-        let bound = tcp.local_addr().map_err(failed("TCP"))?;
-        match UdpSocket::bind(bound) {
-            Ok(udp) => return Ok((tcp, udp)),
-            // port 0: another number may be free for both
-            Err(error)
-                if listen.port() == 0 && error.kind() == io::ErrorKind::AddrInUse && tries < PORT_TRIES =>
-            {
-                tries += 1;
-            }
-            Err(error) => return Err(failed("UDP")(error)),
+        let (protocol, source) = match TcpListener::bind(listen).await {
+            Ok(tcp) => match tcp.local_addr().and_then(UdpSocket::bind) {
+                Ok(udp) => return Ok((tcp, udp)),
+                Err(error) => ("UDP", error),
+            },
+            Err(error) => ("TCP", error),
+        };
+        tries += 1;
+        if source.kind() != io::ErrorKind::AddrInUse || tries == PORT_TRIES {
+            return Err(StartError::Listen { listen, protocol, source });
+        }
+        if listen.port() != 0 {
+            tokio::time::sleep(PORT_WAIT).await;
         }
     }
 }
