@@ -3,7 +3,7 @@
 //! A claim has a slot. A session's queue holds slots, each at most once, so that only the newest value of a key waits
 //! for a slow peer. The slot of a withdrawn key stays until no queue holds it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::claim::{Claim, Key, Lane, ProximityCell};
 use crate::codec::{Change, Item};
@@ -27,7 +27,7 @@ struct Slot {
 pub(crate) struct Own {
     slots: Vec<Option<Slot>>,
     free: Vec<SlotId>,
-    keys: HashMap<Key, SlotId>,
+    keys: BTreeMap<Key, SlotId>,
     expiry: BTreeSet<(u64, SlotId)>,
     sequence: u64,
     live: usize,
@@ -40,7 +40,7 @@ impl Own {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            keys: HashMap::new(),
+            keys: BTreeMap::new(),
             expiry: BTreeSet::new(),
             sequence: 0,
             live: 0,
@@ -194,7 +194,7 @@ impl Own {
             self.keys.iter().filter(|(key, _)| key.lane() == lane && crate::codec::since(key) <= version);
         let mut ids: Vec<_> = ids.map(|(_, id)| *id).collect();
         ids.retain(|id| self.slot(*id).is_some_and(|slot| slot.claim.is_some()));
-        // an order that does not depend on the map's seed
+        // in the order in which they came to be
         ids.sort_unstable_by_key(|id| self.slot(*id).map_or(0, |slot| slot.sequence));
         ids
     }

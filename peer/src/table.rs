@@ -1,7 +1,7 @@
 //! What others claim: with author, sequence and expiry, and never taken for a fact of our own.
 
-use std::collections::hash_map::Entry as Place;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
 
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ struct Kept {
 /// A full sync that is not whole yet.
 #[derive(Debug)]
 pub(crate) struct Staged {
-    claims: HashMap<Key, Kept>,
+    claims: BTreeMap<Key, Kept>,
     bytes: usize,
     /// What the lane had reached when it began: what is newer came by another connection meanwhile, and stays.
     since: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Staged {
 #[derive(Debug, Default)]
 struct Shelf {
     epoch: Option<u64>,
-    claims: HashMap<Key, Kept>,
+    claims: BTreeMap<Key, Kept>,
     /// Ends of lives, with the sequence that tells them apart.
     expiry: BTreeMap<(u64, u64), Key>,
     bytes: usize,
@@ -170,7 +170,7 @@ impl Table {
     pub(crate) fn stage(&self, name: &str, lane: Lane, epoch: u64) -> Staged {
         let shelf = self.authors.get(name).map(|author| &author.shelves[lane as usize]);
         let since = shelf.filter(|shelf| shelf.epoch == Some(epoch)).map_or(0, |shelf| shelf.highest);
-        Staged { claims: HashMap::new(), bytes: 0, since }
+        Staged { claims: BTreeMap::new(), bytes: 0, since }
     }
 
     /// Puts aside a batch of a sync; the number of items that found no room.
@@ -236,9 +236,6 @@ impl Table {
                 changes.withdrawn.push(key);
             }
         }
-        // the order of a map tells nothing, and must not differ from run to run
-        changes.claimed.sort_unstable();
-        changes.withdrawn.sort_unstable();
         changes
     }
 
@@ -406,9 +403,8 @@ impl Shelf {
 
     fn expire(&mut self, now_ms: u64, hold_ms: u64, keys: &mut Vec<Key>) {
         if self.is_stale && self.heard_ms.saturating_add(hold_ms) <= now_ms {
-            keys.extend(self.claims.drain().map(|(key, _)| key));
+            keys.extend(std::mem::take(&mut self.claims).into_keys());
             self.expiry.clear();
-            self.claims.shrink_to_fit();
             (self.bytes, self.is_stale) = (0, false);
             return;
         }
