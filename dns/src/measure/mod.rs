@@ -18,10 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// The most of a thousand queries that may be asked to come by TCP (X 3).
-const MOST_PERMILLE: u16 = 5;
+/// The most of a million queries that may be asked to come by TCP (X 3).
+const MOST_PER_MILLION: u32 = 5_000;
+/// A prefix is asked no sooner again than after this (X 3).
+const LEAST_EVERY_S: u32 = 600;
 /// What one such query costs of the credit that queries earn.
-const PRICE: u32 = 1000;
+const PRICE: u32 = 1_000_000;
 /// Queries that may be asked at once after long silence.
 const SAVED: u32 = 4;
 /// Of the decisions that have a measured row one in so many is told of, so that rows in use do not age out.
@@ -34,8 +36,10 @@ pub struct MeasureSettings {
     pub tell: bool,
     /// Whether clients without a measurement are asked to come by TCP.
     pub solicit: bool,
-    /// How many of a thousand queries over UDP may be asked at most; 5 is the most that can be set.
-    pub permille: u16,
+    /// How many of a million queries over UDP may be asked at most; 5,000 is the most that can be set.
+    pub per_million: u32,
+    /// Seconds after which a prefix that came is asked again at the earliest; 600 is the least that can be set.
+    pub every_s: u32,
     /// Bits of an IPv4 address that are measured as one.
     pub v4_prefix: u8,
     /// Bits of an IPv6 address that are measured as one.
@@ -51,7 +55,8 @@ impl Default for MeasureSettings {
         Self {
             tell: true,
             solicit: false,
-            permille: MOST_PERMILLE,
+            per_million: MOST_PER_MILLION,
+            every_s: LEAST_EVERY_S,
             v4_prefix: 24,
             v6_prefix: 48,
             exempt: PrefixSet::default(),
@@ -125,8 +130,8 @@ pub(crate) struct Credit {
 
 impl Credit {
     /// A query over UDP was answered.
-    const fn earn(&mut self, permille: u16) {
-        let saved = self.saved + permille as u32;
+    const fn earn(&mut self, per_million: u32) {
+        let saved = self.saved + per_million;
         self.saved = if saved > SAVED * PRICE { SAVED * PRICE } else { saved };
     }
 
@@ -178,7 +183,7 @@ impl Measure {
     /// Whether this source's prefix was asked to come by TCP in the last minutes: what its handshake is then called.
     #[must_use]
     pub fn has_solicited(&self, source: IpAddr, mono_s: u32) -> bool {
-        self.settings.solicit && self.solicit.has_asked(self.key(source), mono_s)
+        self.settings.solicit && self.solicit.has_asked(self.key(source), mono_s, self.every_s())
     }
 
     /// Hands a sighting on, unless the same client was told of a short while ago.
@@ -198,7 +203,7 @@ impl Measure {
 
     /// A query came over a stream.
     pub(crate) fn came(&self, source: IpAddr, mono_s: u32) {
-        if self.settings.solicit && self.solicit.came(self.key(source), mono_s) {
+        if self.settings.solicit && self.solicit.came(self.key(source), mono_s, self.every_s()) {
             self.counts.came.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -206,7 +211,7 @@ impl Measure {
     /// A query over UDP was answered: earns its share of a solicitation.
     pub(crate) fn earn(&self, credit: &mut Credit) {
         if self.settings.solicit {
-            credit.earn(self.settings.permille.min(MOST_PERMILLE));
+            credit.earn(self.settings.per_million.min(MOST_PER_MILLION));
         }
     }
 
@@ -225,13 +230,17 @@ impl Measure {
         let is_at_home = subnet.is_none_or(|(address, _)| self.prefix(address) == self.prefix(source));
         if !is_at_home
             || self.settings.exempt.contains(source)
-            || !self.solicit.may_ask(self.key(source), mono_s)
+            || !self.solicit.may_ask(self.key(source), mono_s, self.every_s())
         {
             return false;
         }
         credit.saved -= PRICE;
         self.counts.solicited.fetch_add(1, Ordering::Relaxed);
         true
+    }
+
+    fn every_s(&self) -> u32 {
+        self.settings.every_s.max(LEAST_EVERY_S)
     }
 
     fn key(&self, source: IpAddr) -> u64 {
@@ -278,8 +287,8 @@ mod tests {
         let seed = fastrand::u64(..);
         let mut random = fastrand::Rng::with_seed(seed);
         for round in 0..20 {
-            let entries = [16, 1 << 10][round % 2];
-            let settings = MeasureSettings { solicit: true, entries, ..MeasureSettings::default() };
+            let (entries, every_s) = ([16, 1 << 10][round % 2], [0, 600, 5_000][round % 3]);
+            let settings = MeasureSettings { solicit: true, entries, every_s, ..MeasureSettings::default() };
             let (measure, _queue) = measure(settings);
             let mut credits = [Credit::default(), Credit::default()];
             let mut queries = [0_u64; 2];
@@ -307,7 +316,7 @@ mod tests {
                 }
                 asked_of[worker] += 1;
                 if let Some((before_s, came)) = asked.insert(net, (mono_s, false)) {
-                    let least_s = if came { 600 } else { 86_400 };
+                    let least_s = if came { every_s.max(600) } else { 86_400 };
                     let after_s = mono_s - before_s;
                     assert!(after_s >= least_s, "seed {seed}: {net} again after {after_s} s, came: {came}");
                 }

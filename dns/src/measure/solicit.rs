@@ -5,15 +5,15 @@
 //! ```text
 //!   free ──may_ask──► Asked ── a query over TCP ──► Came
 //!    ▲ 24 h ────────────┘                            │
-//!    └ 10 min ───────────────────────────────────────┘
+//!    └ every_s ──────────────────────────────────────┘
 //! ```
 //! An entry that is not free is never given up, so nobody is asked twice within its time; where all places are taken
 //! nobody is asked. Two prefixes that look alike are one: then one of them is asked less, never more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whoever came is asked again after this at the earliest.
-const CAME_S: u32 = 600;
+/// A handshake this long after the question is its answer.
+const ANSWER_S: u32 = 600;
 /// Whoever did not come may not be able to, and pays for each attempt with a query that fails: not for a day.
 const ASKED_S: u32 = 86_400;
 /// Entries that a prefix may use: one cache line.
@@ -36,13 +36,13 @@ impl Solicit {
     }
 
     /// Whether this prefix may be asked now; if so, it counts as asked.
-    pub(super) fn may_ask(&self, key: u64, now_s: u32) -> bool {
+    pub(super) fn may_ask(&self, key: u64, now_s: u32, every_s: u32) -> bool {
         let Some((group, tag)) = self.group(key) else { return false };
         let word = tag | ASKED << 32 | u64::from(now_s);
         let mut place = None;
         for way in group {
             let found = way.load(Ordering::Relaxed);
-            let is_free = is_free(found, now_s);
+            let is_free = is_free(found, now_s, every_s);
             if is_ours(found, tag) && !is_free {
                 return false;
             }
@@ -59,7 +59,7 @@ impl Solicit {
             .iter()
             .filter(|other| !std::ptr::eq(*other, way))
             .map(|other| other.load(Ordering::Acquire))
-            .all(|other| !is_ours(other, tag) || is_free(other, now_s));
+            .all(|other| !is_ours(other, tag) || is_free(other, now_s, every_s));
         if !is_alone {
             let _ = way.compare_exchange(word, before, Ordering::AcqRel, Ordering::Relaxed);
         }
@@ -67,8 +67,8 @@ impl Solicit {
     }
 
     /// A query of this prefix came by TCP. True where it had been asked to.
-    pub(super) fn came(&self, key: u64, now_s: u32) -> bool {
-        self.find(key, now_s).is_some_and(|(way, word)| {
+    pub(super) fn came(&self, key: u64, now_s: u32, every_s: u32) -> bool {
+        self.find(key, now_s, every_s).is_some_and(|(way, word)| {
             let came = word & !STATE | CAME << 32;
             word & STATE == ASKED << 32
                 && way.compare_exchange(word, came, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -76,14 +76,14 @@ impl Solicit {
     }
 
     /// Whether this prefix was asked within the last minutes.
-    pub(super) fn has_asked(&self, key: u64, now_s: u32) -> bool {
-        self.find(key, now_s).is_some_and(|(_, word)| now_s.wrapping_sub(word as u32) < CAME_S)
+    pub(super) fn has_asked(&self, key: u64, now_s: u32, every_s: u32) -> bool {
+        self.find(key, now_s, every_s).is_some_and(|(_, word)| now_s.wrapping_sub(word as u32) < ANSWER_S)
     }
 
-    fn find(&self, key: u64, now_s: u32) -> Option<(&AtomicU64, u64)> {
+    fn find(&self, key: u64, now_s: u32, every_s: u32) -> Option<(&AtomicU64, u64)> {
         let (group, tag) = self.group(key)?;
         let words = group.iter().map(|way| (way, way.load(Ordering::Acquire)));
-        words.into_iter().find(|(_, word)| is_ours(*word, tag) && !is_free(*word, now_s))
+        words.into_iter().find(|(_, word)| is_ours(*word, tag) && !is_free(*word, now_s, every_s))
     }
 
     /// Where a prefix may be, and its tag in the word's upper bits.
@@ -97,11 +97,12 @@ const fn is_ours(word: u64, tag: u64) -> bool {
     word & STATE != 0 && word >> 34 == tag >> 34
 }
 
-const fn is_free(word: u64, now_s: u32) -> bool {
+/// Whoever came is asked again after `every_s`.
+const fn is_free(word: u64, now_s: u32, every_s: u32) -> bool {
     let age_s = now_s.wrapping_sub(word as u32);
     match (word & STATE) >> 32 {
         ASKED => age_s >= ASKED_S,
-        CAME => age_s >= CAME_S,
+        CAME => age_s >= every_s,
         _ => true,
     }
 }
@@ -116,24 +117,24 @@ mod tests {
         let solicit = Solicit::new(64);
         let key = 0x1234_5678_9abc_def0;
         // second, what happens, what comes of it
-        let may_ask = |now_s| solicit.may_ask(key, now_s);
-        assert!(!solicit.came(key, 5) && !solicit.has_asked(key, 5));
+        let may_ask = |now_s| solicit.may_ask(key, now_s, 600);
+        assert!(!solicit.came(key, 5, 600) && !solicit.has_asked(key, 5, 600));
         assert!(may_ask(10) && !may_ask(10) && !may_ask(609) && !may_ask(86_409));
-        assert!(solicit.has_asked(key, 609) && !solicit.has_asked(key, 610));
+        assert!(solicit.has_asked(key, 609, 600) && !solicit.has_asked(key, 610, 600));
         assert!(may_ask(86_410));
-        assert!(solicit.came(key, 86_411) && !solicit.came(key, 86_412));
+        assert!(solicit.came(key, 86_411, 600) && !solicit.came(key, 86_412, 600));
         assert!(!may_ask(87_009) && may_ask(87_010));
         // a failure may turn out to be none
-        assert!(!may_ask(90_000) && solicit.came(key, 90_000) && may_ask(90_000));
+        assert!(!may_ask(90_000) && solicit.came(key, 90_000, 600) && may_ask(90_000));
     }
 
     #[test]
     fn a_full_group_asks_nobody_new() {
         let solicit = Solicit::new(8);
-        let asked = (1..=20_u64).filter(|tag| solicit.may_ask(tag << 34, 100)).count();
+        let asked = (1..=20_u64).filter(|tag| solicit.may_ask(tag << 34, 100, 600)).count();
         assert_eq!(asked, WAYS);
-        assert!(solicit.came(1 << 34, 100));
-        assert!(!solicit.may_ask(20 << 34, 699) && solicit.may_ask(20 << 34, 700));
+        assert!(solicit.came(1 << 34, 100, 600));
+        assert!(!solicit.may_ask(20 << 34, 699, 600) && solicit.may_ask(20 << 34, 700, 600));
     }
 
     #[test]
@@ -145,7 +146,7 @@ mod tests {
                 scope.spawn(|| {
                     for round in 0..500_u64 {
                         barrier.wait();
-                        if solicit.may_ask(round << 34, 86_400 * round as u32) {
+                        if solicit.may_ask(round << 34, 86_400 * round as u32, 600) {
                             asked.fetch_add(1, Ordering::Relaxed);
                         }
                     }
