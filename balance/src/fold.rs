@@ -261,7 +261,7 @@ fn by_distance(
     }
     // a client that stays with its candidate would stay with one that was only tried
     let explore = match service.policy.persist {
-        None => Explore::by_dice(band, dice.entropy, ask.now_s),
+        None => Explore::by_dice(band, dice.entropy, ask.now_s, &service.standing.below_threshold),
         Some(_) => None,
     };
     let (found, by) = choose::choose(&ranked, members_at, band, set, explore);

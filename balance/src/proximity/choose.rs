@@ -153,18 +153,25 @@ fn us(units: u32) -> u32 {
 pub(crate) struct Explore {
     bits: u64,
     now_s: u32,
+    /// What has room for it.
+    roomy: CandidateSet,
 }
 
 impl Explore {
-    /// Whether this decision explores: by bits of the dice that no scheduler uses.
+    /// Whether this decision explores: by bits of the dice that no scheduler uses, among what is not over its load
+    /// threshold: later steps could not put that right.
     #[inline]
-    pub(crate) fn by_dice(band: &Band, entropy: u64, now_s: u32) -> Option<Self> {
+    pub(crate) fn by_dice(band: &Band, entropy: u64, now_s: u32, roomy: &CandidateSet) -> Option<Self> {
         if band.explore_permille == 0 {
             return None;
         }
         let bits = mix(entropy, 0x0e_7071);
         // the low bits say whether, the high ones whom
-        (((bits & 0xffff) * 1000) >> 16 < u64::from(band.explore_permille)).then_some(Self { bits, now_s })
+        (((bits & 0xffff) * 1000) >> 16 < u64::from(band.explore_permille)).then_some(Self {
+            bits,
+            now_s,
+            roomy: *roomy,
+        })
     }
 
     /// One of the points that are not expected to be much worse, of those not seen for longest.
@@ -188,6 +195,7 @@ impl Explore {
         if best == u32::MAX {
             return None;
         }
+        let set = set.and(&self.roomy);
         let here = |members: &CandidateSet| Some(set.and(members)).filter(|set| !set.is_empty());
         let points = || members_at.iter().filter_map(|(p, members)| here(members).zip(can(*p)));
         let oldest = points().map(|(_, age_s)| age_s).max()?;

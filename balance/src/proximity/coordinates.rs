@@ -209,18 +209,18 @@ mod tests {
 
     #[test]
     fn predicts_a_plane_from_a_few_measurements() {
-        for seed in 1..6 {
+        for seed in 1..4 {
             let plane = Plane::new(seed, 8);
             let ids: Vec<PointId> = (0..8).map(PointId).collect();
             let mut space = Space::new(&points(8));
             let all: Vec<Vec<(PointId, f32)>> =
-                (0..400).map(|prefix| ids.iter().copied().zip(plane.rtts(prefix)).collect()).collect();
-            for _ in 0..12 {
+                (0..150).map(|prefix| ids.iter().copied().zip(plane.rtts(prefix)).collect()).collect();
+            for _ in 0..20 {
                 space.adjust(all.iter().map(Vec::as_slice));
             }
             let mut errors = Vec::new();
             let mut best = 0;
-            for prefix in 1000..1300 {
+            for prefix in 1000..1200 {
                 let rtts = plane.rtts(prefix);
                 let known: Vec<(PointId, f32)> = (0..5).map(|i| (PointId(i), rtts[usize::from(i)])).collect();
                 let position = space.place(&known).unwrap();
@@ -241,9 +241,9 @@ mod tests {
             }
             errors.sort_by(f32::total_cmp);
             let (median, p90) = (errors[errors.len() / 2], errors[errors.len() * 9 / 10]);
-            println!("seed {seed}: median error {median:.3}, p90 {p90:.3}, {best} of 300 near the best");
+            println!("seed {seed}: median error {median:.3}, p90 {p90:.3}, {best} of 200 near the best");
             assert!(median < 0.10 && p90 < 0.35, "seed {seed}: {median} {p90}");
-            assert!(best >= 270, "seed {seed}: {best}");
+            assert!(best >= 180, "seed {seed}: {best}");
         }
     }
 
