@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{demo, offline, pki, run};
+use crate::{demo, dump, offline, pki, run};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use portolan_api::{ExplainQuery, LookupQuery, Version};
 use portolan_ctl::run::{finish, show};
@@ -53,6 +53,9 @@ enum Command {
     /// Ask the prefix tables
     #[command(subcommand)]
     Tables(Tables),
+    /// Look at what nodes say to each other
+    #[command(subcommand)]
+    Peers(Peers),
     /// Make the keys by which nodes know each other
     #[command(subcommand)]
     Pki(pki::Pki),
@@ -112,6 +115,15 @@ struct Explain {
 }
 
 #[derive(Subcommand, Debug)]
+enum Peers {
+    /// Decode the trace of frames that a node wrote
+    #[command(
+        after_help = "Examples:\n  portolan peers dump peers.trace\n  portolan peers dump peers.trace --peer fra1 --json | jq -c .frame.Hello"
+    )]
+    Dump(dump::Dump),
+}
+
+#[derive(Subcommand, Debug)]
 enum Tables {
     /// Show what the tables say of an address, and in which line
     #[command(
@@ -154,6 +166,7 @@ pub fn main() -> Exit {
             };
             finish(json, result.await)
         }),
+        Command::Peers(Peers::Dump(dump)) => dump::run(&dump, json),
         Command::Pki(command) => pki::run(&command, json),
         Command::Schema => {
             output::write_json(&portolan_config::json_schema());

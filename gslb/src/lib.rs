@@ -8,7 +8,7 @@
 //!                            └─ doors ─► api ─► answers (status, explain, force, metrics)
 //! ```
 //! - [`cli`] is the command line; [`offline`] does `check`, `explain -c` and `tables lookup -c` without a node, `pki` makes
-//!   keys.
+//!   keys, `dump` decodes what peers said.
 //! - [`engine`] is one running node; a process may hold several, as [`demo`] does.
 //! - [`udp`] and [`tcp`] are thin: bytes in, [`portolan_dns::respond`], bytes out. Unsafe code is in `udp/sys.rs` only.
 //! - [`publisher`] turns facts into the next snapshot; [`roster`] and [`target`] know members by name.
@@ -19,6 +19,7 @@ pub mod cli;
 pub mod clock;
 pub mod demo;
 pub mod doors;
+mod dump;
 pub mod engine;
 pub mod explain;
 pub mod listen;

@@ -49,9 +49,14 @@ pub struct Record {
 }
 
 impl Record {
-    /// What it says.
+    /// What it says. The length in the header is checked, too: what could not be cut into frames is recorded as it came.
     pub fn decode(&self) -> Result<Decoded, Malformed> {
-        codec::decode(&self.octets)
+        let mut reader = codec::Reader::new(codec::MAX_BODY);
+        reader.push(&self.octets);
+        match reader.next_frame()? {
+            Some(decoded) if reader.waiting() == 0 => Ok(decoded),
+            Some(_) | None => Err(Malformed::Field),
+        }
     }
 }
 

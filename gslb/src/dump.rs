@@ -1,0 +1,69 @@
+//! `portolan peers dump FILE`: what a node and its peers said to each other, from the trace that the node wrote.
+
+use clap::Args;
+use portolan_ctl::{Exit, output};
+use portolan_peer::trace::{Record, Records, TraceError};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+/// What to show.
+#[derive(Args, Debug)]
+pub(crate) struct Dump {
+    /// The trace, as `[peers] trace` of a config makes a node write it
+    file: PathBuf,
+    /// Only what went to and came from this peer
+    #[arg(long, value_name = "NAME")]
+    peer: Option<String>,
+}
+
+/// Shows a trace: a line for each frame and each claim, or JSON, one object a line.
+#[must_use]
+pub(crate) fn run(dump: &Dump, json: bool) -> Exit {
+    let Dump { file, peer } = dump;
+    let records = match Records::open(file) {
+        Ok(records) => records,
+        Err(error) => return complain(&error),
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    for record in records {
+        let record = match record {
+            Ok(record) => record,
+            Err(error) => {
+                let _ = out.flush();
+                return complain(&error);
+            }
+        };
+        if peer.as_ref().is_some_and(|peer| *peer != record.peer) {
+            continue;
+        }
+        // a reader that went away (`| head`) is no error
+        if show(&mut out, &record, json).is_err() {
+            return Exit::Good;
+        }
+    }
+    let _ = out.flush();
+    Exit::Good
+}
+
+fn show(out: &mut impl Write, record: &Record, json: bool) -> io::Result<()> {
+    if json {
+        serde_json::to_writer(&mut *out, &record.traced())?;
+        writeln!(out)
+    } else {
+        writeln!(out, "{}", record.told())
+    }
+}
+
+fn complain(error: &TraceError) -> Exit {
+    match error {
+        // the usual end of a file that is being written
+        TraceError::Cut => {
+            output::complain(&format!("note: {error}"));
+            Exit::Good
+        }
+        TraceError::File { .. } | TraceError::NotATrace { .. } | TraceError::Damaged { .. } => {
+            output::complain(&format!("error: {error}"));
+            Exit::Bad
+        }
+    }
+}
