@@ -35,6 +35,9 @@ pub(super) enum Door {
 impl Hub {
     /// Somebody came.
     pub(super) fn door(self: &Arc<Self>, source: IpAddr, is_proven: bool) -> Door {
+        if self.is_stopping() {
+            return Door::Away;
+        }
         let source = source.to_canonical();
         let peers = self.trust.roster().count_at(source);
         match lock(&self.gate).ask(self.now_ms(), source, peers, is_proven) {

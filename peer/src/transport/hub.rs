@@ -166,6 +166,10 @@ impl Hub {
         change(&mut lock(&self.mesh), now_ms)
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
     pub(super) fn wake(&self) {
         self.wake.notify_one();
     }
@@ -198,7 +202,7 @@ impl Hub {
     /// Runs a task that ends with the endpoint.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let task = lock(&self.state).tasks.spawn(task);
-        if self.is_stopping.load(Ordering::Acquire) {
+        if self.is_stopping() {
             task.abort();
         }
         task
@@ -293,10 +297,10 @@ impl Hub {
         let now_ms = self.now_ms();
         let kind = stream.kind();
         let mut state = lock(&self.state);
-        if !self.trust.roster().allows(&name, pin) {
+        if self.is_stopping() || !self.trust.roster().allows(&name, pin) {
             drop(state);
             add(&self.counters.handshakes_failed);
-            self.spawn(stream.refuse("no longer configured with this key"));
+            self.spawn(stream.refuse("not, or no longer, a peer"));
             return;
         }
         state.last_conn += 1;

@@ -2,6 +2,7 @@
 //! waited for is seen.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod figures;
 mod harness;
 mod keys;
 mod proxy;
