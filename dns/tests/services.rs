@@ -478,3 +478,56 @@ fn problems() {
     let (_, warnings) = Catalog::build(load(&[&zone]), vec![zero]).unwrap();
     assert!(warnings[0].message.contains("TTL 0"));
 }
+
+/// Members that come later are answered as if they had been there from the start; without any there is no data.
+#[test]
+fn lanes_get_other_members() {
+    let policies = |world: &mut World, members: &[Vec<u8>]| {
+        world.add("www.example.com.", RrType::A, members, &[], by_operator);
+        world.add("plain.example.com.", RrType::A, members, &[], |policy| policy.scheduler = Scheduler::All);
+        world.add("other.example.com.", RrType::A, &addresses(), &[], |_| {});
+        let alias = [wire("www.example.com.")];
+        world.add("alias.example.com.", RrType::CNAME, &alias, &[], |_| {});
+    };
+    let mut built = World::new();
+    policies(&mut built, &addresses());
+    let lanes: Vec<_> = built.bindings.iter().flat_map(|binding| binding.lanes.clone()).collect();
+    let mut built = built.server();
+    let mut empty = World::new();
+    policies(&mut empty, &[]);
+    let mut later = empty.server();
+    assert!(later.ask("plain.example.com.", "A").answer.is_empty());
+    assert!(later.ask("plain.example.com.", "A").authority[0].contains("SOA"));
+
+    let before = Arc::clone(&later.snapshot.catalog);
+    later.snapshot.view = Arc::clone(&built.snapshot.view);
+    later.snapshot.catalog = Arc::new(before.with_lanes(&lanes));
+    for (name, rtype, count) in [
+        ("www.example.com.", "A", 1),
+        ("plain.example.com.", "A", 3),
+        ("other.example.com.", "A", 1),
+        ("alias.example.com.", "A", 2),
+        ("chain.example.com.", "A", 3),
+        ("mail.example.com.", "MX", 1),
+        ("static.example.com.", "A", 1),
+        ("www.example.com.", "TXT", 1),
+    ] {
+        let (mut was, mut is) = (built.ask(name, rtype), later.ask(name, rtype));
+        assert_eq!(was.answer.len(), count, "{name} {rtype}: {:?}", was.answer);
+        // case L13: the order of addresses is drawn
+        for message in [&mut was, &mut is] {
+            message.answer.sort_unstable();
+            message.additional.sort_unstable();
+        }
+        assert_eq!((&was.answer, &was.additional), (&is.answer, &is.additional), "{name} {rtype}");
+    }
+    // and they go again
+    let mut gone = lanes;
+    gone.iter_mut().for_each(|lane| lane.members.clear());
+    later.snapshot.catalog = Arc::new(later.snapshot.catalog.with_lanes(&gone[..2]));
+    assert!(later.ask("plain.example.com.", "A").answer.is_empty());
+    assert_eq!(data(&later.ask("other.example.com.", "A")).len(), 1);
+    // an alias points at a name, which a lane's exchange does not settle: it stays
+    later.snapshot.catalog = Arc::new(later.snapshot.catalog.with_lanes(&gone));
+    assert_eq!(later.ask("alias.example.com.", "CNAME").answer.len(), 1);
+}

@@ -10,7 +10,7 @@ use super::{
 use crate::name::Name;
 use crate::record::Loaded;
 use crate::rrtype::RrType;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub(super) fn build(
     zones: &[Loaded],
@@ -383,36 +383,7 @@ impl<'z> Builder<'_, 'z> {
     }
 
     fn lane(&mut self, position: usize, service: &ServiceBinding, lane: &Lane) {
-        let mut too_long = false;
-        let mut record = |rtype: RrType, ttl: u32, data: &[u8]| {
-            let stored = self.out.pool.record(rtype, ttl, data);
-            too_long |= stored.is_none();
-            stored.map(|(at, len)| MemberData { at, len, same_as: 0 })
-        };
-        let mut members = |datas: &[Box<[u8]>], ttl: u32| -> Vec<MemberData> {
-            let mut list = Vec::with_capacity(datas.len());
-            for (i, data) in datas.iter().enumerate().take(256) {
-                let first = datas.iter().position(|other| other == data).unwrap_or(i);
-                list.extend(
-                    record(lane.rtype, ttl, data).map(|member| MemberData { same_as: first as u8, ..member }),
-                );
-            }
-            list
-        };
-        let data = LaneData {
-            rtype: lane.rtype,
-            service: lane.service,
-            ecs: service.ecs,
-            ttl: lane.ttl,
-            fallback_ttl: lane.fallback_ttl,
-            targets: NONE,
-            members: members(&lane.members, lane.ttl),
-            fixed: members(&lane.fixed, lane.fallback_ttl),
-            fixed_cname: lane
-                .fixed_cname
-                .as_ref()
-                .and_then(|name| record(RrType::CNAME, lane.fallback_ttl, name.as_wire())),
-        };
+        let (data, too_long) = lane_data(&mut self.out.pool, lane, service.ecs);
         if too_long || lane.members.len() > 256 {
             self.problems.push(problem(
                 At::Service(position),
@@ -440,6 +411,42 @@ impl<'z> Builder<'_, 'z> {
         }
         self.out.lanes.push(data);
     }
+}
+
+/// A lane with its records in the pool, and whether one of them fits no DNS message.
+pub(super) fn lane_data(pool: &mut Pool, lane: &Lane, ecs: bool) -> (LaneData, bool) {
+    let mut too_long = false;
+    let mut record = |rtype: RrType, ttl: u32, data: &[u8]| {
+        let stored = pool.record(rtype, ttl, data);
+        too_long |= stored.is_none();
+        stored.map(|(at, len)| MemberData { at, len, same_as: 0 })
+    };
+    let mut members = |datas: &[Box<[u8]>], ttl: u32| -> Vec<MemberData> {
+        let mut list = Vec::with_capacity(datas.len());
+        let mut firsts: HashMap<&[u8], usize> = HashMap::with_capacity(datas.len());
+        for (i, data) in datas.iter().enumerate().take(256) {
+            let first = *firsts.entry(data).or_insert(i);
+            list.extend(
+                record(lane.rtype, ttl, data).map(|member| MemberData { same_as: first as u8, ..member }),
+            );
+        }
+        list
+    };
+    let data = LaneData {
+        rtype: lane.rtype,
+        service: lane.service,
+        ecs,
+        ttl: lane.ttl,
+        fallback_ttl: lane.fallback_ttl,
+        targets: NONE,
+        members: members(&lane.members, lane.ttl),
+        fixed: members(&lane.fixed, lane.fallback_ttl),
+        fixed_cname: lane
+            .fixed_cname
+            .as_ref()
+            .and_then(|name| record(RrType::CNAME, lane.fallback_ttl, name.as_wire())),
+    };
+    (data, too_long)
 }
 
 fn empty_node(zone: usize) -> Node {

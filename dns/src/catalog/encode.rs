@@ -18,7 +18,7 @@ use std::collections::HashMap;
 const POINTER_LIMIT: usize = 0x1c00;
 
 /// All sections' bytes, with what is needed to move them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
     bytes: Vec<u8>,
     pointers: Vec<u16>,

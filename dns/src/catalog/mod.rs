@@ -22,6 +22,7 @@ use crate::name::Name;
 use crate::record::{Loaded, Place};
 use crate::rrtype::RrType;
 use portolan_balance::ServiceId;
+use std::collections::HashMap;
 
 /// A name that is answered by decisions.
 #[derive(Clone, Debug)]
@@ -84,7 +85,7 @@ pub struct Problem {
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// All names, ready to answer. Made once, shared, never changed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Catalog {
     pub(crate) table: Table,
     pub(crate) nodes: Vec<Node>,
@@ -184,6 +185,25 @@ impl Catalog {
         services: Vec<ServiceBinding>,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         build::build(&zones, &services)
+    }
+
+    /// The same names with other members in these lanes: for members that come and go while the zones stay. A lane is
+    /// found by its service; one that is not here, or that answers no addresses, is left out. A member whose record the
+    /// catalog cannot hold is left out, too.
+    #[must_use]
+    pub fn with_lanes(&self, lanes: &[Lane]) -> Self {
+        let wanted: HashMap<ServiceId, &Lane> = lanes.iter().map(|lane| (lane.service, lane)).collect();
+        let mut next = self.clone();
+        let Self { lanes, pool, .. } = &mut next;
+        for held in lanes {
+            // addresses point at no names, so that nothing else has to be settled
+            let is_address = matches!(held.rtype, RrType::A | RrType::AAAA);
+            let lane = wanted.get(&held.service).filter(|lane| is_address && lane.rtype == held.rtype);
+            if let Some(lane) = lane {
+                (*held, _) = build::lane_data(pool, lane, held.ecs);
+            }
+        }
+        next
     }
 
     /// The origins of the zones, in the order given.

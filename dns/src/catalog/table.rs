@@ -17,7 +17,7 @@ struct Key {
 }
 
 /// Lower-cased name → node id. At most half full, so a probe ends soon.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     slots: Box<[Slot]>,
     mask: usize,
