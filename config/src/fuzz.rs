@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::compile::load_with;
+use crate::compile::learned::LearnedServer;
+use crate::compile::{Compiled, load_with};
 
 /// Loads `data` as a config that stands alone, and shows its problems in every form. Paths in it lead nowhere.
 pub fn fuzz_config(data: &[u8]) {
@@ -13,11 +14,35 @@ pub fn fuzz_config(data: &[u8]) {
         ("/no/such/folder/example.com.zone".into(), [b"$ORIGIN example.com.\n", zone.as_slice()].concat()),
     ]);
     let problems = match load_with(&files, Path::new("/no/such/folder/main.toml"), None) {
-        Ok(compiled) => compiled.warnings,
+        Ok(compiled) => {
+            learn(&compiled);
+            compiled.warnings
+        }
         Err(problems) => problems,
     };
     for color in [false, true] {
         let _ = problems.render(color);
     }
     let _ = (problems.to_string(), problems.to_json());
+}
+
+/// Takes in two virtual servers of every service, from a site that may be known and from one that is not.
+fn learn(compiled: &Compiled) {
+    let servers = compiled.services.iter().flat_map(|service| {
+        let site = compiled.sites.first().map_or("here", |site| site.name.as_str());
+        [(site, "192.0.2.1"), ("nowhere", "2001:db8::1")].map(|(site, address)| LearnedServer {
+            author: "n2".into(),
+            name: "v".into(),
+            service: service.name.to_string(),
+            address: address.parse().unwrap_or(std::net::Ipv4Addr::LOCALHOST.into()),
+            site: site.into(),
+            link: None,
+            weight: 1,
+            tier: 1,
+        })
+    });
+    let servers: Vec<LearnedServer> = servers.collect();
+    let learned = compiled.with_learned(&servers).map(|next| (next.policies.len(), next.lanes.len()));
+    // what a config is loaded with stays as it is
+    debug_assert_eq!(learned.ok(), Some((compiled.policies.len(), compiled.lanes.len())));
 }

@@ -486,7 +486,13 @@ fn examples_load() {
         if path.extension().is_some_and(|it| it == "toml") {
             let compiled =
                 portolan_config::load(&path).unwrap_or_else(|problems| panic!("{}", problems.render(false)));
-            assert!(compiled.warnings.is_empty(), "{}", compiled.warnings.render(false));
+            // the examples come without keys
+            let is_key = |message: &str| message.starts_with("there is no file") && message.contains("/pki/");
+            assert!(
+                compiled.warnings.iter().all(|it| is_key(&it.message)),
+                "{}",
+                compiled.warnings.render(false)
+            );
         }
     }
 }

@@ -437,6 +437,7 @@ fn what_is_odd_is_said() {
             "`check` does nothing here",
             "direct-check",
         ),
+        (service("check.icmp = {}", "\"peers\""), "all members are learned", "direct-check"),
         (service("", "[{ site = \"a\" }]"), "no peer stands at site \"a\"", "an `address`"),
         (proximity("active = { rate = 5 }"), "`active` probes nothing", "icmp = true"),
         (proximity("active = { icmp = true }"), "do not say who answers for them", "contact ="),

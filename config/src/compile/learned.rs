@@ -388,6 +388,12 @@ pub(crate) fn check_loss(service: &Service, items: &[Item], checks: &Checks, pro
         return;
     }
     let is_direct = word.value == PeerLossWord::DirectCheck;
+    let learns_only = items.iter().all(|item| matches!(item, Item::Servers(_)));
+    if learns_only && !is_direct && !checks.is_empty() {
+        let message = "`check` does nothing: all members are learned, and checked where they are";
+        let problem = Problem::warning("no-effect", service.check.at, message);
+        problems.push(problem.help("add on_peer_loss = \"direct-check\", or remove it"));
+    }
     for selector in selectors {
         let own = selector.checks.as_deref();
         if !is_direct {

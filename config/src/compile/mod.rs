@@ -307,19 +307,15 @@ fn compile(
     let zones = zones.filter(|_| spec.dns.is_whole)?;
     let shared = shared::compile(spec);
     let is_learning = drafts.iter().any(Draft::learns);
-    // zones and bindings are needed again only where members may come
-    let kept = is_learning.then(|| (zones.clone(), bindings.clone()));
-    let catalog = catalog(zones, bindings, &bound_at, problems)?;
+    let catalog = Arc::new(catalog(zones, bindings, &bound_at, problems)?);
     let list = sites.list.clone();
-    let ground = kept.map(|(zones, bindings)| {
+    let ground = is_learning.then(|| {
         Arc::new(relearn::Ground {
             sites,
             isp: read.isp.clone(),
             acl_sets: lists_of.sets,
             geo: geo.tables,
-            zones,
-            bindings,
-            bound_at,
+            catalog: Arc::clone(&catalog),
             drafts: drafts.into_iter().enumerate().filter(|(_, draft)| draft.learns()).collect(),
             by_service: servers.by_service,
         })
@@ -331,7 +327,7 @@ fn compile(
         metrics,
         log_level: spec.log.level,
         log_format: spec.log.format,
-        catalog: Arc::new(catalog),
+        catalog,
         services,
         policies,
         lanes: info,

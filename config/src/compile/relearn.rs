@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use portolan_balance::policy::GeoTable;
 use portolan_balance::proximity::Band;
-use portolan_dns::catalog::{Catalog, ServiceBinding};
+use portolan_dns::catalog::Catalog;
 use portolan_dns::name::Name;
-use portolan_dns::record::Loaded;
 
 use super::draft::Draft;
 use super::lanes::{Lanes, Made, World, lane};
@@ -38,10 +37,8 @@ pub(crate) struct Ground {
     pub(crate) isp: Option<Arc<IspTables>>,
     pub(crate) acl_sets: Vec<Vec<u32>>,
     pub(crate) geo: Vec<Option<Arc<GeoTable>>>,
-    pub(crate) zones: Vec<Loaded>,
-    /// Of all services, without learned members.
-    pub(crate) bindings: Vec<ServiceBinding>,
-    pub(crate) bound_at: Vec<Span>,
+    /// Without learned members.
+    pub(crate) catalog: Arc<Catalog>,
     /// Services that learn, with their positions.
     pub(crate) drafts: Vec<(usize, Draft)>,
     /// Virtual servers of this node.
@@ -62,8 +59,7 @@ impl Compiled {
     /// lanes, tables and everything else stay as they are.
     ///
     /// # Errors
-    /// Only where the catalog cannot be made, which should never be: the servers themselves are judged by
-    /// [`Compiled::learned`].
+    /// None so far: whatever peers say is used, or counted in [`Compiled::learned`] and left out.
     pub fn with_learned(&self, learned: &[LearnedServer]) -> Result<Self, Problems> {
         let mut next = self.copied();
         next.learned.servers = learned.len();
@@ -87,9 +83,7 @@ impl Compiled {
             remembered: self.remembered.clone(),
         };
         let mut lanes = Lanes::new(world);
-        let mut bindings = ground.bindings.clone();
-        let by_name: HashMap<&Name, usize> =
-            ground.bindings.iter().enumerate().map(|(at, binding)| (&binding.name, at)).collect();
+        let mut records = Vec::with_capacity(2 * ground.drafts.len());
         for (at, (position, draft)) in ground.drafts.iter().enumerate() {
             let servers = by_service.get_mut(at).map(std::mem::take).unwrap_or_default();
             let draft = draft.relearned(servers, &mut next.learned.tally, &mut problems);
@@ -108,35 +102,13 @@ impl Compiled {
                 if let Some(slot) = next.policies.get_mut(number) {
                     *slot = Arc::new(policy);
                 }
-                let binding = by_name.get(&service.name).and_then(|at| bindings.get_mut(*at));
-                let slot = binding.and_then(|it| it.lanes.iter_mut().find(|lane| lane.rtype == rtype));
-                if let Some(slot) = slot {
-                    *slot = lane(&draft.spec, rtype, *id, data);
-                }
+                records.push(lane(&draft.spec, rtype, *id, data));
             }
         }
-        let made = Catalog::build(ground.zones.clone(), bindings);
+        next.catalog = Arc::new(ground.catalog.with_lanes(&records));
         problems.truncate(TOLD);
-        let files = Arc::clone(&self.warnings.files);
-        match made {
-            Ok((catalog, _)) => {
-                next.catalog = Arc::new(catalog);
-                next.learned.warnings = Problems::new(files, problems);
-                Ok(next)
-            }
-            Err(errors) => {
-                let told = |problem| {
-                    super::zones::catalog_problem(
-                        problem,
-                        crate::problem::Severity::Error,
-                        &ground.zones,
-                        &ground.bound_at,
-                    )
-                };
-                problems.extend(errors.into_iter().map(told));
-                Err(Problems::new(files, problems))
-            }
-        }
+        next.learned.warnings = Problems::new(Arc::clone(&self.warnings.files), problems);
+        Ok(next)
     }
 
     /// The same, with everything large shared.
@@ -268,8 +240,9 @@ impl Ground {
         let mut unplaced: Vec<_> = unplaced.into_iter().collect();
         unplaced.sort_unstable();
         problems.extend(unplaced.into_iter().map(|((author, site), count)| {
+            let plural = if count == 1 { "" } else { "s" };
             let message =
-                format!("peer {author:?} has {count} virtual servers at site {site:?} whose site or link is not known here");
+                format!("peer {author:?} has {count} virtual server{plural} at site {site:?} whose site or link is not known here");
             Problem::warning("unknown-name", Span::NOWHERE, message)
                 .help("they are used without place and operator: write the same [[site]] tables at every node")
         }));
