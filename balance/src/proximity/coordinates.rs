@@ -126,10 +126,14 @@ impl Space {
     fn fit(&self, mut position: Position, measured: &[(PointId, f32)]) -> Position {
         for round in 0..60 {
             let share = 0.4 / (1.0 + round as f32 / 12.0);
+            let before = position;
             for (id, rtt) in measured {
                 if let Some(point) = self.point(*id) {
                     position.pull(point, *rtt, share, round);
                 }
+            }
+            if position.span(&before) < 0.02 {
+                break;
             }
         }
         position.error = self.error(&position, measured);

@@ -19,7 +19,7 @@ const NOISE_US: u32 = 5_000;
 /// One prefix from one point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimator {
-    window: u32,
+    pub(super) window: u32,
     /// Least of the open window.
     least_us: Option<u32>,
     /// Average of the closed windows' minima.

@@ -73,6 +73,15 @@ impl Points {
         (0..).map(PointId).zip(&self.list)
     }
 
+    /// For each point the others of its site: for a link the site as a whole, for that its links.
+    pub(super) fn beside(&self) -> Vec<Vec<PointId>> {
+        let fits = |a: &Point, b: &Point| a.site == b.site && a.link.is_some() != b.link.is_some();
+        let of = |(_, this): (PointId, &Point)| {
+            self.iter().filter(|(_, other)| fits(this, other)).map(|(id, _)| id).collect()
+        };
+        self.iter().map(of).collect()
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -62,6 +62,11 @@ impl Shown {
         }
     }
 
+    /// Whether a change waits for another window that says the same.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.windows > 0
+    }
+
     pub(super) fn units(&self) -> u16 {
         ((self.us / UNIT_US) as u16).min(SCORE_MAX)
     }

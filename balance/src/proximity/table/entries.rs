@@ -73,6 +73,10 @@ pub(super) struct Entry {
     pub(super) shown: Vec<Option<Shown>>,
     /// Where the coordinates place it.
     pub(super) position: Option<Position>,
+    /// Of what it was placed by: it is placed anew when that changes.
+    pub(super) placed_by: u64,
+    /// Whether something is to be judged at the end of the window, though no sample came.
+    pub(super) is_pending: bool,
     /// Whether the times cannot be those of one place.
     pub(super) is_anycast: bool,
     /// Attempts without an answer since the last one with (case G14).
@@ -93,6 +97,8 @@ impl Entry {
             measured: Vec::new(),
             shown: vec![None; points],
             position: None,
+            placed_by: 0,
+            is_pending: false,
             is_anycast: false,
             silent: 0,
             silent_s: 0,

@@ -2,8 +2,10 @@
 
 use super::{Entry, Table};
 use crate::geo;
+use crate::hash::mix;
 use crate::proximity::coordinates::ENOUGH;
 use crate::proximity::estimator::Estimator;
+use crate::proximity::medians::Group;
 use crate::proximity::shown::{Shown, Target, show};
 use crate::proximity::{PointId, Prefix, Settings, Source};
 
@@ -38,14 +40,18 @@ impl Table {
             .filter_map(|it| it.estimator.value().map(|rtt_us| (it.point, rtt_us)))
             .collect();
         let in_ms: Vec<(PointId, f32)> = live.iter().map(|(p, us)| (*p, *us as f32 / 1000.0)).collect();
-        let position = self.space.place(&in_ms);
-        let is_anycast = self.is_anycast(&live);
-        if let Some(entry) = self.entries.get_mut(number) {
-            entry.position = position;
+        let by = live
+            .iter()
+            .fold(live.len() as u64, |by, (point, us)| mix(by, u64::from(point.0) << 32 | u64::from(*us)));
+        if by != entry.placed_by {
+            entry.placed_by = by;
+            entry.position = self.space.place(&in_ms);
         }
+        let is_anycast = self.is_anycast(&live);
         let Some(entry) = self.entries.get(number) else { return false };
-        let targets: Vec<Option<Target>> =
-            self.points.iter().map(|(point, _)| self.target(entry, point, &in_ms, now_s)).collect();
+        let around: Vec<&Group> = self.covers_around(&entry.prefix).collect();
+        let target = |(point, _)| self.target(entry, point, &in_ms, &around, now_s);
+        let targets: Vec<Option<Target>> = self.points.iter().map(target).collect();
         let Some(entry) = self.entries.get_mut(number) else { return false };
         let mut changed = entry.is_anycast != is_anycast;
         entry.is_anycast = is_anycast;
@@ -57,6 +63,8 @@ impl Table {
                 told.push(point);
             }
         }
+        // others may be known around it by the next window, or what is shown waits for a second one
+        entry.is_pending = live.len() < ENOUGH || entry.shown.iter().flatten().any(Shown::is_waiting);
         // a message grows old at half of the life of what it says
         let old = entry.measured.iter().filter(|it| {
             let is_old = now_s.saturating_sub(it.told_s) >= it.estimator.ttl_s(&settings) / 2;
@@ -84,11 +92,19 @@ impl Table {
     }
 
     /// X: measured, the site's or links' own, coordinates, those around, the operator's, a guess.
-    fn target(&self, entry: &Entry, point: PointId, live: &[(PointId, f32)], now_s: u32) -> Option<Target> {
+    fn target(
+        &self,
+        entry: &Entry,
+        point: PointId,
+        live: &[(PointId, f32)],
+        around: &[&Group],
+        now_s: u32,
+    ) -> Option<Target> {
         if let Some(target) = self.measured(entry, point, now_s) {
             return Some(target);
         }
-        let beside = self.beside(point).filter_map(|other| self.measured(entry, other, now_s));
+        let beside = self.beside.get(usize::from(point.0)).into_iter().flatten();
+        let beside = beside.filter_map(|other| self.measured(entry, *other, now_s));
         if let Some(target) = beside.min_by_key(|target| target.us) {
             return Some(target);
         }
@@ -108,7 +124,7 @@ impl Table {
         if let Some(target) = by_coordinates.filter(|target| !target.is_weak) {
             return Some(target);
         }
-        let cover = self.covers_around(&entry.prefix).find_map(|group| group.1.get(point));
+        let cover = around.iter().find_map(|group| group.get(point));
         if let Some(us) = cover {
             return Some(predicted(us, Source::Covering));
         }
@@ -135,23 +151,9 @@ impl Table {
         })
     }
 
-    /// What stands for a point that measures nothing itself: a link's site, a site's links.
-    fn beside(&self, point: PointId) -> impl Iterator<Item = PointId> + '_ {
-        let this = self.points.get(point);
-        self.points.iter().filter_map(move |(id, other)| {
-            let this = this?;
-            let fits = this.site == other.site && this.link.is_some() != other.link.is_some();
-            fits.then_some(id)
-        })
-    }
-
     /// The groups around a prefix, the nearest first.
-    pub(super) fn covers_around(
-        &self,
-        prefix: &Prefix,
-    ) -> impl Iterator<Item = (Prefix, &crate::proximity::medians::Group)> {
-        let (block, wide) = (self.block(*prefix), self.wide(*prefix));
-        [block, wide].into_iter().filter_map(|around| self.covers.get(&around).map(|group| (around, group)))
+    fn covers_around(&self, prefix: &Prefix) -> impl Iterator<Item = &Group> {
+        [self.block(*prefix), self.wide(*prefix)].into_iter().filter_map(|around| self.covers.get(&around))
     }
 
     /// The prefix of the second, wider group: /16 and /32 by default.

@@ -98,6 +98,8 @@ type Operators = (Arc<Nets>, Arc<[[u32; DIMS]]>);
 pub struct Table {
     settings: Settings,
     points: Points,
+    /// By point: what stands for it where it measures nothing itself: a link's site, a site's links.
+    beside: Vec<Vec<PointId>>,
     entries: Entries,
     /// Written by the operator: prefix and point → round-trip time.
     statics: BTreeMap<Prefix, BTreeMap<PointId, u32>>,
@@ -142,6 +144,7 @@ impl Table {
             ranks: Ranks::new(settings.v4, settings.v6, count),
             space: Space::new(&points),
             settings,
+            beside: points.beside(),
             points,
             entries: Entries::default(),
             statics: BTreeMap::new(),
@@ -281,10 +284,12 @@ impl Table {
         if let Some(part) = measured.parts.get_mut(part) {
             part.observe(rtt_us);
         }
+        // also a value that stays has an age to show
+        let is_first = measured.estimator.window != window;
         let before = measured.estimator.value();
         let observed =
             measured.estimator.observe(now_s, window, rtt_us, sample.hops, sample.source, &settings);
-        let is_news = before != measured.estimator.value() || measured.estimator.is_settling();
+        let is_news = is_first || before != measured.estimator.value() || measured.estimator.is_settling();
         match observed {
             Observed::New | Observed::Counted => self.counters.samples += 1,
             Observed::Outlier => self.counters.outliers += 1,

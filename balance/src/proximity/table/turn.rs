@@ -22,7 +22,7 @@ const IDLE: u8 = 12;
 const PARTING: u32 = 2;
 
 impl Table {
-    /// Does what is due. Everything is judged anew after a window.
+    /// Does what is due. After a window, what was measured in it or waits for it is judged anew.
     pub(super) fn turn(&mut self, now_ms: u64) {
         let now_s = stamp(now_ms);
         let window = self.window_of(now_ms);
@@ -40,9 +40,7 @@ impl Table {
             self.news = 0;
             self.group(now_s);
         }
-        let dirty = std::mem::take(&mut self.dirty);
-        let numbers = if is_window { self.entries.numbers() } else { dirty };
-        for number in numbers {
+        for number in std::mem::take(&mut self.dirty) {
             let Some(prefix) = self.entries.get(number).map(|entry| entry.prefix) else { continue };
             // ages move on with every window
             if self.judge(number, now_s, is_window) | is_window {
@@ -59,8 +57,9 @@ impl Table {
         let settings = self.settings;
         for number in self.entries.numbers() {
             let Some(entry) = self.entries.get_mut(number) else { continue };
+            let mut is_news = entry.is_pending;
             for measured in &mut entry.measured {
-                measured.estimator.close(window);
+                is_news |= measured.estimator.close(window);
                 for part in &mut measured.parts {
                     part.close();
                 }
@@ -69,6 +68,7 @@ impl Table {
             let asked = |asked_s: u32| asked_s != 0 && now_s.saturating_sub(asked_s) < SILENCE_S;
             let is_silent = entry.silent > 0;
             let prefix = entry.prefix;
+            let before = entry.measured.len();
             entry.measured.retain(|it| {
                 let stays = it.estimator.is_live(now_s, &settings) || (is_silent && asked(it.asked_s));
                 if !stays && it.is_queued {
@@ -76,10 +76,13 @@ impl Table {
                 }
                 stays
             });
+            is_news |= entry.measured.len() != before;
             let is_remembered = is_silent && now_s.saturating_sub(entry.silent_s) < SILENCE_S;
             if entry.measured.is_empty() && !is_remembered {
                 self.remove(number);
                 self.counters.expired += 1;
+            } else if is_news {
+                self.mark(number);
             }
         }
     }
