@@ -97,7 +97,7 @@ impl TransportSettings {
 /// How long things take, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// UDP without an answer for so long: try TCP, too.
+    /// UDP without an answer for so long: try TCP, too, and for as long.
     pub answer_ms: u64,
     /// A handshake, from the first packet to the first frame.
     pub handshake_ms: u64,
@@ -121,7 +121,7 @@ impl Timing {
         answer_ms: 1_000,
         handshake_ms: 4_000,
         backoff_min_ms: 200,
-        backoff_max_ms: 2_000,
+        backoff_max_ms: 1_500,
         courtesy_ms: 1_000,
         lasting_ms: 5_000,
         quic_retry_min_ms: 30_000,

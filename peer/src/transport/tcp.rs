@@ -90,7 +90,11 @@ async fn welcome(hub: Arc<Hub>, stream: TcpStream, remote: SocketAddr, pass: Pas
 pub(super) async fn dial(hub: &Arc<Hub>, peer: &str, address: SocketAddr) -> Result<Dialled, DialError> {
     let failed = |source: io::Error| DialError::Io { protocol: "TCP", source };
     let (tls, verdict) = hub.trust.client(peer).map_err(|error| failed(io::Error::other(error)))?;
-    let stream = connect(address, hub.source).await.map_err(failed)?;
+    // UDP had its time, too: in a network that drops everything attempts must be short, so that its healing is seen soon
+    let longest = Duration::from_millis(hub.timing.answer_ms);
+    let connected = tokio::time::timeout(longest, connect(address, hub.source)).await;
+    let silence = |_| DialError::Silence { protocol: "UDP and TCP", address };
+    let stream = connected.map_err(silence)?.map_err(failed)?;
     let _ = stream.set_nodelay(true);
     let name = ServerName::try_from(SERVER_NAME).map_err(|error| failed(io::Error::other(error)))?;
     let stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await;

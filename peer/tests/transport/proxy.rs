@@ -20,7 +20,7 @@ impl Proxy {
     pub(crate) async fn tcp_only(target: SocketAddr) -> Self {
         // a UDP socket on the number keeps others from it until it is known to be free for both
         let (listener, udp) = loop {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let listener = TcpListener::bind("127.0.0.7:0").await.unwrap();
             if let Ok(udp) = UdpSocket::bind(listener.local_addr().unwrap()).await {
                 break (listener, udp);
             }
@@ -30,6 +30,23 @@ impl Proxy {
         let mut tasks = JoinSet::new();
         let tcp = tasks.spawn(carry_tcp(listener, target));
         Self { address, target, tcp, udp: None, tasks }
+    }
+
+    /// A proxy at the address of one that was there before.
+    pub(crate) async fn again(address: SocketAddr, target: SocketAddr) -> Self {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let listener = loop {
+            match TcpListener::bind(address).await {
+                Ok(listener) => break listener,
+                Err(error) => assert!(std::time::Instant::now() < end, "{address}: {error}"),
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        };
+        let mut tasks = JoinSet::new();
+        let tcp = tasks.spawn(carry_tcp(listener, target));
+        let mut proxy = Self { address, target, tcp, udp: None, tasks };
+        proxy.open_udp().await;
+        proxy
     }
 
     /// A proxy that carries UDP, too.

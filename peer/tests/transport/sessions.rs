@@ -104,6 +104,43 @@ async fn a_connection_that_is_cut_is_made_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn both_halves_of_a_partition_agree_after_it() {
+    let keys = Keys::new();
+    let options = || Options { timing: Timing::DEFAULT, hold_ms: 1_000, ..Options::default() };
+    let mut bj1 = Node::start_with("bj1", keys.identity("bj1"), options()).await;
+    let mut fra1 = Node::start_with("fra1", keys.identity("fra1"), options()).await;
+    let to_bj1 = Proxy::both(bj1.address()).await;
+    let to_fra1 = Proxy::both(fra1.address()).await;
+    let addresses = (to_bj1.address, to_fra1.address);
+    bj1.handle.set_peers(vec![peer("fra1", addresses.1, keys.pin("fra1"))]);
+    fra1.handle.set_peers(vec![peer("bj1", addresses.0, keys.pin("bj1"))]);
+    bj1.publish("www-bj");
+    fra1.publish("www-fra");
+    bj1.until_claimed("fra1", "www-fra").await;
+    fra1.until_claimed("bj1", "www-bj").await;
+
+    drop((to_bj1, to_fra1));
+    let has_none = |node: &Node| node.handle.mesh().lock().unwrap().claims().next().is_none();
+    bj1.until("the other half's claims have expired", has_none).await;
+    fra1.until("the other half's claims have expired", has_none).await;
+    bj1.publish("meanwhile-bj");
+    fra1.publish("meanwhile-fra");
+
+    let healed = std::time::Instant::now();
+    let _to_bj1 = Proxy::again(addresses.0, bj1.address()).await;
+    let _to_fra1 = Proxy::again(addresses.1, fra1.address()).await;
+    for (author, name) in [("fra1", "www-fra"), ("fra1", "meanwhile-fra")] {
+        bj1.until_claimed(author, name).await;
+    }
+    for (author, name) in [("bj1", "www-bj"), ("bj1", "meanwhile-bj")] {
+        fra1.until_claimed(author, name).await;
+    }
+    // the longest pause between attempts and an attempt, and as much again for a busy machine
+    assert!(healed.elapsed() < Duration::from_secs(8), "{:?}", healed.elapsed());
+    println!("agreed {:?} after healing", healed.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_node_is_found_again() {
     let keys = Keys::new();
     for (stays, restarts) in [("bj1", "fra1"), ("fra1", "bj1")] {
