@@ -412,6 +412,8 @@ impl Network {
     /// Takes a node's events, sends what it has to send, and plans its next tick.
     fn settle(&mut self, id: NodeId, only: Option<ConnId>) {
         let mut closing = Vec::new();
+        // a word that is repeated goes to all
+        let mut is_spoken = false;
         if let Some(node) = self.nodes.get_mut(id.0)
             && let Some(mesh) = node.mesh.as_mut()
         {
@@ -419,13 +421,14 @@ impl Network {
                 if let Event::Close { conn, .. } = &event {
                     closing.push(*conn);
                 }
+                is_spoken |= matches!(event, Event::Spoken { .. });
                 if node.events.len() < MAX_EVENTS {
                     node.events.push_back(event);
                 }
             }
         }
         let conns: Vec<_> = match only {
-            Some(conn) if closing.is_empty() => vec![conn],
+            Some(conn) if closing.is_empty() && !is_spoken => vec![conn],
             _ => self.mesh(id).map(|mesh| mesh.connections().collect()).unwrap_or_default(),
         };
         for conn in conns {
