@@ -112,7 +112,8 @@ impl Source {
 /// One measurement, or an attempt that got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Whose; cut to the length of the table's entries.
+    /// Whose; cut to the length of the table's entries. The whole address is best: a wider network is refused unless
+    /// it is an entry.
     pub prefix: Prefix,
     /// From where.
     pub point: PointId,

@@ -83,7 +83,7 @@ impl Table {
         live.iter().enumerate().any(|(i, (a, a_us))| {
             live.iter().skip(i + 1).any(|(b, b_us)| match (place(*a), place(*b)) {
                 (Some(from), Some(to)) => {
-                    let most_km = f64::from(a_us + b_us) / 1000.0 * KM_A_MS;
+                    let most_km = (f64::from(*a_us) + f64::from(*b_us)) / 1000.0 * KM_A_MS;
                     geo::distance_km(from, to) > most_km
                 }
                 (None, _) | (_, None) => false,

@@ -35,7 +35,7 @@ pub enum Observed {
     Outlier,
     /// A source that is trusted more has spoken lately.
     LessTrusted,
-    /// The prefix is opted out, or the point is not known.
+    /// The prefix is opted out or wider than an entry, or the point is not known.
     Refused,
 }
 
@@ -258,6 +258,8 @@ impl Table {
         if self.points.get(sample.point).is_none()
             || !sample.source.is_measured()
             || self.is_excluded(&prefix)
+            // of a network wider than an entry nobody knows whom the sample is of
+            || (prefix.length() < self.base_length(&prefix) && self.entries.around(&prefix).is_none())
         {
             self.counters.refused += 1;
             return Observed::Refused;

@@ -43,10 +43,8 @@ impl Table {
     /// Whether it was silent so often that it is left alone for now: twice as long each time, up to a day.
     fn is_silent(&self, entry: &Entry, now_s: u32) -> bool {
         let Some(more) = entry.silent.checked_sub(SILENT_TRIES) else { return false };
-        let first_s = (self.settings.probe_ms / 1000) as u32;
-        let pause_s = first_s.checked_shl(u32::from(more) + 1).map_or(SILENCE_S, |it| it.min(SILENCE_S));
-        // a shift loses bits before it overflows
-        let pause_s = if more > 16 { SILENCE_S } else { pause_s };
+        let doubled = (self.settings.probe_ms / 1000) << (u32::from(more) + 1).min(17);
+        let pause_s = doubled.min(u64::from(SILENCE_S)) as u32;
         now_s.saturating_sub(entry.silent_s) < pause_s
     }
 

@@ -73,6 +73,58 @@ proptest! {
         }
     }
 
+    /// Nothing that a client, a probe or a peer can say is a panic, and what comes of it stays in bounds.
+    #[test]
+    fn any_values_are_taken(values in proptest::collection::vec((any::<u32>(), 0..4_u16, 0..3_u8, any::<u32>()), 1..60)) {
+        let place = Some(crate::geo::Point { lat: 10.0, lon: 20.0 });
+        let points = Points::new((0..3).map(|i| Point {
+            site: format!("s{i}"),
+            link: None,
+            place,
+            cost: f32::MAX,
+            is_own: true,
+        }));
+        let mut settings = Settings { entries: 16, ..Settings::default() };
+        settings.weights.rtt = f32::NAN;
+        settings.weights.hops = 1e9;
+        let mut table = Table::new(settings, points);
+        let mut now_ms = 0;
+        for (rtt_us, point, what, other) in values {
+            let prefix = Prefix::new(IpAddr::V4(other.into()), other as u8 % 33);
+            let point = PointId(point);
+            match what {
+                0 => {
+                    let sample = Sample { prefix, point, rtt_us: Some(rtt_us), hops: Some(255), source: Source::Icmp };
+                    table.observe(now_ms, sample);
+                }
+                1 => {
+                    let cell = Cell {
+                        prefix,
+                        point,
+                        rtt_us,
+                        loss_permille: other as u16,
+                        hops: 255,
+                        samples: other,
+                        source: Source::Handshake,
+                        is_peers: true,
+                        confidence: 255,
+                        age_s: other % 4000,
+                    };
+                    table.merge_peer(now_ms, cell);
+                }
+                _ => {
+                    table.set_static(prefix, point, rtt_us);
+                    table.set_use(point, f32::INFINITY);
+                    table.wanted(now_ms, prefix.address());
+                    now_ms += u64::from(rtt_us % 600_000);
+                }
+            }
+            table.publish(now_ms);
+            table.check_invariants();
+            ask(&view(table.ranks.clone(), 3, Band::default()), &prefix.address().to_string(), 32, u64::from(rtt_us));
+        }
+    }
+
     /// The band never empties the set, and the best is always in it.
     #[test]
     fn the_best_is_always_kept(ms in proptest::collection::vec(1..1500_u32, 4), us in 0..50_000_u32, permille in 0..500_u32, entropy: u64) {
