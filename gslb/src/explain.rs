@@ -199,7 +199,7 @@ impl Narrator<'_> {
                 let because = match because {
                     FellThrough::Unknown => "it knows nothing of this client; passed over",
                     FellThrough::WouldEmpty => "none of those left is among them; passed over",
-                    FellThrough::NotMeasured => "nothing was measured for this client; passed over",
+                    FellThrough::NotMeasured => "it has nothing to go by; passed over",
                 };
                 self.push(step.text(), format!("{matched}{because}"), Vec::new(), Vec::new());
             }
