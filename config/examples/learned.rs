@@ -105,6 +105,7 @@ fn told(services: u32, peers: u32, each: u32) -> Vec<LearnedServer> {
         link: Some("l".into()),
         weight: 1,
         tier: 1,
+        connections_max: None,
     };
     (0..peers).flat_map(|peer| (0..each).map(move |at| one(peer, at))).collect()
 }

@@ -39,6 +39,7 @@ fn learn(compiled: &Compiled) {
             link: None,
             weight: 1,
             tier: 1,
+            connections_max: None,
         })
     });
     let servers: Vec<LearnedServer> = servers.collect();

@@ -40,6 +40,7 @@ fn told(author: &str, site: &str, link: Option<&str>, address: &str) -> LearnedS
         link: link.map(str::to_owned),
         weight: 1,
         tier: 1,
+        connections_max: None,
     }
 }
 
@@ -97,6 +98,7 @@ fn claims(compiled: &Compiled) -> Vec<LearnedServer> {
             .map(|id| compiled.sites[usize::from(id.site.0)].links[usize::from(id.link)].name.clone()),
         weight: server.weight,
         tier: server.tier,
+        connections_max: server.connections_max,
     };
     compiled.virtual_servers.iter().map(told).collect()
 }
@@ -370,7 +372,7 @@ fn steps_see_learned_members() {
             "{ name = \"x\", isp = \"op\" }, { name = \"y\", isp = \"po\", cost = 7"
         ),
         service(
-            "choose = [\"persist\", \"acl\", \"proximity\", \"isp\", \"priority\"]\npersist = { kind = \"hash\" }\nacl = [{ from = \"10.0.0.0/8\", avoid = [\"a/x\", \"a/y\"] }]",
+            "choose = [\"persist\", \"acl\", \"proximity\", \"isp\", \"load\", \"priority\"]\npersist = { kind = \"hash\" }\nacl = [{ from = \"10.0.0.0/8\", avoid = [\"a/x\", \"a/y\"] }]",
             "\"peers\""
         ),
     );
@@ -379,10 +381,12 @@ fn steps_see_learned_members() {
         &base,
         &[
             told("n2", "b", None, "192.0.2.20"),
-            told("n3", "a", Some("x"), "192.0.2.1"),
+            LearnedServer { connections_max: Some(10), ..told("n3", "a", Some("x"), "192.0.2.1") },
             told("n3", "a", Some("y"), "192.0.2.2"),
         ],
     );
+    assert_eq!(now.policies[0].candidates[0].connections_max, Some(10));
+    assert!(now.policies[0].steps.iter().any(|step| matches!(step, Step::Load)));
     for (client, wanted) in
         [("198.51.100.1", "a/x 192.0.2.1"), ("203.0.113.1", "a/y 192.0.2.2"), ("10.0.0.1", "b 192.0.2.20")]
     {

@@ -61,6 +61,8 @@ pub struct LearnedServer {
     pub weight: u16,
     /// Tier.
     pub tier: u8,
+    /// Connections it may have.
+    pub connections_max: Option<u32>,
 }
 
 /// A virtual server as services take it in.

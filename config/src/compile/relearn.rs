@@ -221,7 +221,7 @@ impl Ground {
                     address,
                     weight: told.weight,
                     tier: told.tier,
-                    connections_max: None,
+                    connections_max: told.connections_max,
                     port: None,
                     check_address: Vec::new(),
                     inside: Vec::new(),
