@@ -85,6 +85,8 @@ pub(crate) struct Changes {
 pub(crate) struct Ended {
     pub(crate) author: String,
     pub(crate) keys: Vec<Key>,
+    /// What is left is stale since now.
+    pub(crate) is_stale: bool,
 }
 
 /// All claims of others.
@@ -346,15 +348,17 @@ impl Table {
         let mut ended = Vec::new();
         for (name, author) in &mut self.authors {
             let mut keys = Vec::new();
+            let mut is_stale = false;
             for shelf in &mut author.shelves {
+                is_stale |= shelf.age(now_ms, hold_ms);
                 let before = (shelf.claims.len(), shelf.bytes);
                 shelf.expire(now_ms, hold_ms, &mut keys);
                 self.keys -= before.0 - shelf.claims.len();
                 self.bytes -= before.1 - shelf.bytes;
             }
-            if !keys.is_empty() {
+            if is_stale || !keys.is_empty() {
                 keys.sort_unstable();
-                ended.push(Ended { author: name.clone(), keys });
+                ended.push(Ended { author: name.clone(), keys, is_stale });
             }
         }
         ended
@@ -397,12 +401,21 @@ impl Author {
 impl Shelf {
     fn deadline(&self, hold_ms: u64) -> Option<u64> {
         let first = self.expiry.first_key_value().map(|((at_ms, _), _)| *at_ms);
-        let end = (self.is_stale && !self.claims.is_empty()).then(|| self.heard_ms.saturating_add(hold_ms));
+        let wait_ms = if self.is_stale { hold_ms } else { hold_ms - hold_ms / 3 };
+        let end = (!self.claims.is_empty()).then(|| self.heard_ms.saturating_add(wait_ms));
         [first, end].into_iter().flatten().min()
     }
 
+    /// Marks what is not heard of for two thirds of the hold time, whatever else its author says; true where it was not.
+    fn age(&mut self, now_ms: u64, hold_ms: u64) -> bool {
+        let is_old = now_ms >= self.heard_ms.saturating_add(hold_ms - hold_ms / 3);
+        let is_new = is_old && !self.is_stale && !self.claims.is_empty();
+        self.is_stale |= is_new;
+        is_new
+    }
+
     fn expire(&mut self, now_ms: u64, hold_ms: u64, keys: &mut Vec<Key>) {
-        if self.is_stale && self.heard_ms.saturating_add(hold_ms) <= now_ms {
+        if now_ms >= self.heard_ms.saturating_add(hold_ms) {
             keys.extend(std::mem::take(&mut self.claims).into_keys());
             self.expiry.clear();
             (self.bytes, self.is_stale) = (0, false);

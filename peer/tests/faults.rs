@@ -415,6 +415,36 @@ fn a_peer_that_only_says_that_it_lives_does_not_keep_old_claims_alive() {
     assert!(!bench.has(&server_key("x")));
 }
 
+/// The same where its connection was never lost: a lane that is not in order any more ages.
+#[test]
+fn claims_of_a_lane_out_of_order_age_whatever_the_peer_says() {
+    let gap = |bench: &mut Bench| {
+        bench.batch(Lane::Urgent, Vec::new());
+        bench.set(up("x"));
+    };
+    let restart = |bench: &mut Bench| {
+        bench.connect();
+        bench.send(&Frame::Hello(Hello { epoch: 8, ..hello() }));
+    };
+    for harm in [&gap as &dyn Fn(&mut Bench), &restart] {
+        let mut bench = Bench::synced(limits(), vec![up("x"), cell(1, 9_000)]);
+        harm(&mut bench);
+        for _ in 0..2 {
+            assert!(!bench.mesh.claim("b", &server_key("x")).unwrap().is_stale);
+            bench.pass(999);
+            bench.keepalive();
+        }
+        bench.take_events();
+        bench.pass(2);
+        assert_eq!(bench.take_events(), [Event::Stale { author: "b".into() }]);
+        assert!(bench.mesh.claim("b", &server_key("x")).unwrap().is_stale);
+        bench.keepalive();
+        bench.pass(1_000);
+        assert!(!bench.has(&server_key("x")));
+        assert_eq!(bench.status().state, PeerState::Syncing, "the session stands");
+    }
+}
+
 #[test]
 fn an_author_has_so_many_claims_and_no_more() {
     let small = Limits { keys_per_author: 3, ..limits() };

@@ -19,7 +19,7 @@ use crate::claim::{Act, Claim, Invalid, Key, Word};
 use crate::codec::{Change, Code, Item, MAX_CLAIM, item::encode_item};
 use crate::own::Own;
 use crate::session::{Heard, MIN_HOLD_MS, Rules, Session};
-use crate::table::{Held, Table};
+use crate::table::{Ended, Held, Table};
 use crate::word::{Merged, Words};
 use asks::Asks;
 use events::Events;
@@ -244,7 +244,13 @@ impl Mesh {
             self.tick_session(conn);
         }
         for ended in self.table.expire(now_ms) {
-            self.events.push(Event::Expired { author: ended.author, keys: ended.keys });
+            let Ended { author, keys, is_stale } = ended;
+            if is_stale {
+                self.events.push(Event::Stale { author: author.clone() });
+            }
+            if !keys.is_empty() {
+                self.events.push(Event::Expired { author, keys });
+            }
         }
         for event in self.asks.expire(now_ms) {
             self.events.push(event);
