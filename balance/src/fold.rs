@@ -73,8 +73,7 @@ pub fn fold(view: &View, ask: &Ask<'_>, dice: Dice, row: &mut Row, trace: &mut i
 
     let Some(base) = base(service, &class, row, trace) else { return };
     row.persist_set = base;
-    let asked = Asked { view, ask, dice, service, class: &class };
-    row.set = narrow(&asked, base, row, trace);
+    row.set = narrow(view, ask, dice, service, &class, base, row, trace);
 }
 
 /// T2: the scope is the longest over all dimensions looked at, also by steps that had nothing to say.
@@ -171,7 +170,7 @@ fn acl_rule<'a>(
     table.rules.get(usize::from(position)).map(|rule| (position, rule))
 }
 
-/// What the steps see.
+/// What the step of measured distance sees.
 struct Asked<'a> {
     view: &'a View,
     ask: &'a Ask<'a>,
@@ -181,8 +180,21 @@ struct Asked<'a> {
 }
 
 /// Runs the steps in their order; `set` is never left empty.
-fn narrow(asked: &Asked<'_>, mut set: CandidateSet, row: &mut Row, trace: &mut impl Trace) -> CandidateSet {
-    let Asked { service, class, .. } = *asked;
+#[allow(
+    clippy::too_many_arguments,
+    reason = "a struct of them would be written to memory with every decision"
+)]
+#[inline]
+fn narrow(
+    view: &View,
+    ask: &Ask<'_>,
+    dice: Dice,
+    service: &Service,
+    class: &[u32; nets::DIMS],
+    mut set: CandidateSet,
+    row: &mut Row,
+    trace: &mut impl Trace,
+) -> CandidateSet {
     for step in &service.policy.steps {
         let (name, wanted, by) = match step {
             Step::Persist => {
@@ -198,7 +210,8 @@ fn narrow(asked: &Asked<'_>, mut set: CandidateSet, row: &mut Row, trace: &mut i
                 None => (StepName::Acl, Err(FellThrough::Unknown), By::Nothing),
             },
             Step::Proximity { members_at, band } => {
-                let (wanted, by) = by_distance(asked, members_at, band, &set, row, trace);
+                let asked = Asked { view, ask, dice, service, class };
+                let (wanted, by) = by_distance(&asked, members_at, band, &set, row, trace);
                 (StepName::Proximity, wanted, by)
             }
             Step::Isp(table) => {
@@ -233,7 +246,9 @@ fn narrow(asked: &Asked<'_>, mut set: CandidateSet, row: &mut Row, trace: &mut i
     set
 }
 
-/// The candidates near the best one, by the row of the client's prefix or of what stands for it.
+/// The candidates near the best one, by the row of the client's prefix or of what stands for it. Apart, so that other
+/// services' decisions keep their registers.
+#[inline(never)]
 fn by_distance(
     asked: &Asked<'_>,
     members_at: &[(PointId, CandidateSet)],

@@ -72,8 +72,13 @@ fn picks((fixture, mut rows): (Fixture, Vec<Row>)) -> (Fixture, Vec<Row>) {
     (fixture, rows)
 }
 
+fn near() -> Fixture {
+    fixture().with_distances()
+}
+
 #[library_benchmark]
 #[bench::of_64(fixture())]
+#[bench::near_64(near())]
 fn decides(mut fixture: Fixture) -> Fixture {
     for index in 0..CLIENTS {
         let (service, client, dice) = fixture.clients[index];
