@@ -33,9 +33,16 @@ fn main() {
         let per_query = |(median, least): (f64, f64)| (median / clients as f64, least / clients as f64);
         let fixed = per_query(nanoseconds(clients, 1, |_| _ = black_box(fixed.respond())));
         let dynamic = per_query(nanoseconds(clients, 1, |_| _ = black_box(dynamic.respond())));
+        let mut near = fixture.with_distances();
+        let distances = nanoseconds(clients, clients, |index| {
+            let (service, client, dice) = near.clients[index];
+            let ask = near.ask(service, client);
+            black_box(decide(&near.view, &ask, dice, &mut near.row, &mut Silent));
+        });
         for (what, (median, least)) in [
             ("prefix lookup", lookups),
             ("lookup and decide", decisions),
+            ("the same by distance", distances),
             ("respond, static names", fixed),
             ("respond, dynamic names", dynamic),
         ] {
