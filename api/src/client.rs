@@ -9,6 +9,10 @@ use std::time::Duration;
 /// Loading big tables takes its time; everything else is quick.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Who watches frames does so until he leaves.
+const WATCHING: Duration = Duration::from_secs(365 * 86_400);
+/// No line is longer: a frame as JSON, with its text.
+const LINE_MAX: usize = 64 << 20;
 
 /// Where a node's API is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +130,18 @@ impl Client {
         self.get("/v1/tables/lookup", query).await
     }
 
+    /// The other nodes; none without `[peers]`.
+    pub async fn peers(&self) -> Result<Option<PeersStatus>, ClientError> {
+        self.get("/v1/peers", &()).await
+    }
+
+    /// The frames between the node and its peers from now on.
+    pub async fn frames(&self, query: &FramesQuery) -> Result<Frames, ClientError> {
+        let request = self.http.get(self.url("/v1/peers/frames")).query(query).timeout(WATCHING);
+        let response = self.send(request).await?;
+        Ok(Frames { response, endpoint: self.endpoint.clone(), held: Vec::new() })
+    }
+
     /// The metrics text.
     pub async fn metrics(&self) -> Result<String, ClientError> {
         let response = self.send(self.http.get(self.url("/metrics"))).await?;
@@ -167,6 +183,35 @@ impl Client {
             // the host is only a word here: the connection goes to the socket
             Endpoint::Socket(_) => format!("http://portolan{path}"),
             Endpoint::Tcp { url, .. } => format!("{}{path}", url.trim_end_matches('/')),
+        }
+    }
+}
+
+/// Frames as they come.
+#[derive(Debug)]
+pub struct Frames {
+    response: reqwest::Response,
+    endpoint: Endpoint,
+    held: Vec<u8>,
+}
+
+impl Frames {
+    /// The next frame; none when the node has ended.
+    pub async fn next(&mut self) -> Result<Option<FrameSeen>, ClientError> {
+        let strange = |cause: String| ClientError::Strange { endpoint: self.endpoint.to_string(), cause };
+        loop {
+            if let Some(end) = self.held.iter().position(|octet| *octet == b'\n') {
+                let line: Vec<u8> = self.held.drain(..=end).collect();
+                return serde_json::from_slice(&line).map(Some).map_err(|error| strange(error.to_string()));
+            }
+            if self.held.len() > LINE_MAX {
+                return Err(strange("a line without an end".into()));
+            }
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.held.extend_from_slice(&chunk),
+                // a node that ends closes its connections as it is
+                Ok(None) | Err(_) => return Ok(None),
+            }
         }
     }
 }

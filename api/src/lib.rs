@@ -9,6 +9,7 @@
 
 mod bounded;
 pub mod client;
+mod lines;
 pub mod openapi;
 pub mod routes;
 pub mod serve;

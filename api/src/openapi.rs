@@ -17,6 +17,8 @@ use utoipa::OpenApi;
         routes::load,
         routes::reload,
         routes::lookup,
+        routes::peers,
+        routes::frames,
         routes::metrics,
         routes::openapi
     ),

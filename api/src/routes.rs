@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// What a daemon offers to its API. Calls may block for a short time; [`Node::reload`] for as long as loading takes.
 pub trait Node: Send + Sync + 'static {
@@ -29,6 +30,10 @@ pub trait Node: Send + Sync + 'static {
     fn reload(&self) -> Result<ReloadResult, ApiError>;
     /// What the tables say of an address.
     fn lookup(&self, query: &LookupQuery) -> Result<TableLookup, ApiError>;
+    /// The other nodes; none without `[peers]`.
+    fn peers(&self) -> Result<Option<PeersStatus>, ApiError>;
+    /// The frames between this node and its peers from now on.
+    fn frames(&self, query: &FramesQuery) -> Result<mpsc::Receiver<FrameSeen>, ApiError>;
     /// The metrics in OpenMetrics text form.
     fn metrics(&self) -> Result<String, ApiError>;
 }
@@ -48,6 +53,8 @@ pub fn router(node: SharedNode) -> Router {
         .route("/v1/load", post(load))
         .route("/v1/reload", post(reload))
         .route("/v1/tables/lookup", get(lookup))
+        .route("/v1/peers", get(peers))
+        .route("/v1/peers/frames", get(frames))
         .route("/metrics", get(metrics))
         .route("/openapi.json", get(openapi))
         .fallback(|| async {
@@ -172,6 +179,25 @@ pub(crate) async fn lookup(
 ) -> Result<Json<TableLookup>, ApiError> {
     let Query(query) = query?;
     off_loop(move || node.lookup(&query)).await?.map(Json)
+}
+
+/// The other nodes, and how it stands with them; `null` without `[peers]`.
+#[utoipa::path(get, path = "/v1/peers", responses((status = 200, body = Option<PeersStatus>)))]
+pub(crate) async fn peers(State(node): State<SharedNode>) -> Result<Json<Option<PeersStatus>>, ApiError> {
+    off_loop(move || node.peers()).await?.map(Json)
+}
+
+/// The frames between this node and its peers from now on, one JSON object a line, until the reader leaves.
+#[utoipa::path(get, path = "/v1/peers/frames", params(FramesQuery),
+    responses((status = 200, body = FrameSeen, content_type = "application/x-ndjson"), (status = 404, body = ApiError)))]
+pub(crate) async fn frames(
+    State(node): State<SharedNode>,
+    query: Result<Query<FramesQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let frames = node.frames(&query)?;
+    let body = axum::body::Body::new(crate::lines::Lines(frames));
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 
 /// The metrics for Prometheus.

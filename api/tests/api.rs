@@ -34,6 +34,18 @@ impl Node for Fake {
     fn lookup(&self, query: &LookupQuery) -> Result<TableLookup, ApiError> {
         Ok(TableLookup { address: query.address.to_string(), hits: Vec::new() })
     }
+    fn peers(&self) -> Result<Option<PeersStatus>, ApiError> {
+        Ok(None)
+    }
+    fn frames(&self, query: &FramesQuery) -> Result<tokio::sync::mpsc::Receiver<FrameSeen>, ApiError> {
+        let (sender, receiver) = tokio::sync::mpsc::channel(4);
+        for lost in 0..3 {
+            let text = query.peer.clone().unwrap_or_default();
+            let record = serde_json::json!({ "lost": lost });
+            assert!(sender.try_send(FrameSeen { text, record, lost }).is_ok());
+        }
+        Ok(receiver)
+    }
     fn metrics(&self) -> Result<String, ApiError> {
         Ok("# EOF\n".into())
     }
@@ -54,6 +66,13 @@ async fn the_client_reads_what_the_routes_say() {
     let client = Client::new(Endpoint::Socket(path.clone())).unwrap();
 
     assert_eq!(client.version().await.unwrap().api, 1);
+    assert_eq!(client.peers().await.unwrap(), None);
+    let mut frames = client.frames(&FramesQuery { peer: Some("fra1".into()) }).await.unwrap();
+    for lost in 0..3 {
+        let frame = frames.next().await.unwrap().unwrap();
+        assert_eq!((frame.text.as_str(), frame.lost, &frame.record["lost"]), ("fra1", lost, &lost.into()));
+    }
+    assert_eq!(frames.next().await.unwrap(), None);
     let query = ExplainQuery {
         name: "www.example.com.".into(),
         rrtype: "A".into(),

@@ -110,6 +110,15 @@ pub enum Online {
     Reload,
 }
 
+/// The commands about peers that need a running node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peers {
+    /// How it stands with each; exits 1 when one is not there.
+    List,
+    /// Frames as they come, of one or of all.
+    Watch(Option<String>),
+}
+
 /// States that can be forced.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForcedState {

@@ -13,6 +13,6 @@ pub mod print;
 pub mod run;
 mod time;
 
-pub use args::{Online, Reach};
+pub use args::{Online, Peers, Reach};
 pub use output::{Exit, Paint};
 pub use run::run;

@@ -1,9 +1,11 @@
 //! Does a command: ask the node, show the answer, say how it went.
 
-use crate::args::{Action, ForcedState, LoadArgs, Online, Reach};
+use crate::args::{Action, ForcedState, LoadArgs, Online, Peers, Reach};
 use crate::output::{Exit, Paint, complain, write, write_json};
 use crate::print;
-use portolan_api::{ApiError, ClientError, ForceAction, ForceRequest, LoadReport, ServicesQuery};
+use portolan_api::{
+    ApiError, ClientError, ForceAction, ForceRequest, FramesQuery, LoadReport, ServicesQuery,
+};
 use serde::Serialize;
 
 /// Does an online command and returns its exit code.
@@ -78,6 +80,38 @@ async fn attempt(command: &Online, reach: &Reach, json: bool) -> Result<Exit, Cl
             Exit::Good
         }
     })
+}
+
+/// Does a command about peers and returns its exit code.
+pub async fn peers(command: &Peers, reach: &Reach, json: bool) -> Exit {
+    let done = match command {
+        Peers::List => list(reach, json).await,
+        Peers::Watch(peer) => watch(peer.clone(), reach, json).await,
+    };
+    finish(json, done)
+}
+
+async fn list(reach: &Reach, json: bool) -> Result<Exit, ClientError> {
+    let status = reach.client()?.peers().await?;
+    show(json, &status, || match &status {
+        Some(status) => print::peers(status, Paint::stdout()),
+        None => "this node has no peers: its config has no [peers]\n".into(),
+    });
+    let is_up = |peer: &portolan_api::PeerNow| matches!(peer.state.as_str(), "up" | "syncing");
+    let all_up = status.is_some_and(|status| status.peers.iter().all(is_up));
+    Ok(if all_up { Exit::Good } else { Exit::Bad })
+}
+
+/// Shows frames until the node ends, or the reader.
+async fn watch(peer: Option<String>, reach: &Reach, json: bool) -> Result<Exit, ClientError> {
+    let mut frames = reach.client()?.frames(&FramesQuery { peer }).await?;
+    while let Some(frame) = frames.next().await? {
+        if frame.lost > 0 {
+            complain(&format!("{} frames were lost: this reader is too slow", frame.lost));
+        }
+        if json { write(&frame.record.to_string()) } else { write(&frame.text) }
+    }
+    Ok(Exit::Good)
 }
 
 async fn force(

@@ -17,13 +17,14 @@ pub struct Carried {
     rrl: Option<Arc<Rrl>>,
 }
 
-/// The snapshot's lasting parts.
+/// The snapshot's lasting parts. With `is_waiting` peers have not yet told what they serve (case P12).
 #[must_use]
-pub fn plan(compiled: &Compiled, carried: &mut Carried) -> Plan {
+pub fn plan(compiled: &Compiled, carried: &mut Carried, is_waiting: bool) -> Plan {
+    let policies = if is_waiting { crate::peers::hold_back(compiled) } else { compiled.policies.clone() };
     Plan {
         nets: compiled.nets.clone(),
         classes: compiled.classes.clone(),
-        policies: compiled.policies.clone(),
+        policies,
         catalog: compiled.catalog.clone(),
         options: Arc::new(options(compiled, carried)),
         roster: Arc::new(roster(compiled)),
@@ -93,9 +94,12 @@ fn roster(compiled: &Compiled) -> Roster {
             manual_resume: service.manual_resume,
             is_timed: is_timed.clone().any(|policy| matches!(policy.scheduler, Scheduler::LeastTime)),
             depends_on: service.depends_on.clone(),
+            on_peer_loss: service.on_peer_loss,
         }
     });
-    Roster { services: services.collect() }
+    let services: Vec<RosterService> = services.collect();
+    let servers = crate::peers::own::servers(compiled, &services);
+    Roster { services, servers }
 }
 
 /// Enters the candidates of one record type as seats of their members.
@@ -126,6 +130,7 @@ fn seat_lane(compiled: &Compiled, lane: ServiceId, members: &mut [RosterMember])
             candidate: CandidateId(number),
             checks: info.checks.keys.clone(),
             require: info.checks.require,
+            origin: info.origin.clone(),
         });
     }
 }

@@ -4,11 +4,12 @@ use crate::engine::{Engine, lock};
 use crate::metrics::{self, Family};
 use crate::publisher::{Judged, Look, unix_of};
 use crate::roster::{RosterMember, RosterService};
-use crate::{clock, explain, tables, target};
+use crate::{clock, explain, peers, tables, target};
 use portolan_api::{
     ApiError, CheckStatus, ChecksSummary, ConfigStatus, Degraded, ExplainQuery, Explained, ForceRequest,
-    ForceResult, ForcedEntry, LastVerdict, LoadNow, LoadReport, LoadResult, LookupQuery, MemberStatus, Node,
-    ReloadResult, ServiceStatus, ServicesQuery, ServicesSummary, Status, TableLookup,
+    ForceResult, ForcedEntry, FrameSeen, FramesQuery, LastVerdict, LoadNow, LoadReport, LoadResult,
+    LookupQuery, MemberStatus, Node, PeersStatus, ReloadResult, ServiceStatus, ServicesQuery,
+    ServicesSummary, Status, TableLookup,
 };
 use portolan_balance::{ServiceId, State, Why};
 use portolan_probe::{Basis, Verdict};
@@ -54,7 +55,16 @@ impl Node for Answers {
         let config = engine.config();
         let degraded =
             degraded(&engine).into_iter().map(|it| format!("{}: {}", it.mode, it.detail)).collect();
-        explain::explain(&engine.snapshot.load(), &*config, degraded, query)
+        let look = engine.publisher.look();
+        let notes = |service: ServiceId, candidate: portolan_balance::CandidateId| {
+            let judged = look.judged.get(service.0 as usize)?.get(usize::from(candidate.0))?;
+            Some(peers::told::reason(&judged.reason, judged.heard.as_ref()))
+        };
+        let mut explained = explain::explain(&engine.snapshot.load(), &*config, degraded, query, &notes)?;
+        if let Some(name) = &explained.service {
+            explained.claims = peers::status::claims(&look, name);
+        }
+        Ok(explained)
     }
 
     fn forced(&self) -> Result<Vec<ForcedEntry>, ApiError> {
@@ -77,6 +87,14 @@ impl Node for Answers {
         let config = self.engine()?.config();
         let hits = explain::Tables::hits(&*config, query.address);
         Ok(TableLookup { address: query.address.to_string(), hits })
+    }
+
+    fn peers(&self) -> Result<Option<PeersStatus>, ApiError> {
+        Ok(peers::status::peers(&*self.engine()?))
+    }
+
+    fn frames(&self, query: &FramesQuery) -> Result<tokio::sync::mpsc::Receiver<FrameSeen>, ApiError> {
+        peers::status::frames(&*self.engine()?, query)
     }
 
     fn metrics(&self) -> Result<String, ApiError> {
@@ -114,6 +132,7 @@ fn status(engine: &Engine) -> Status {
         degraded: degraded(engine),
         forced: look.forced,
         tables: tables::statuses(&config),
+        peers: peers::status::peers(engine),
     }
 }
 
@@ -196,7 +215,7 @@ fn member(engine: &Engine, look: &Look, member: &RosterMember) -> MemberStatus {
         }
         .into(),
         since_unix: judged.since_ms.map(|at_ms| unix_of(&engine.runner, at_ms)),
-        reason: judged.reason.clone(),
+        reason: peers::told::reason(&judged.reason, judged.heard.as_ref()),
         usable: why == Why::Usable,
         why: why.text().into(),
         forced: judged.forced.clone(),
@@ -209,6 +228,7 @@ fn member(engine: &Engine, look: &Look, member: &RosterMember) -> MemberStatus {
             response_us: load.response_us,
         },
         checks,
+        claim: judged.heard.as_ref().map(peers::told::status),
     }
 }
 
@@ -266,6 +286,9 @@ fn degraded(engine: &Engine) -> Vec<Degraded> {
     for service in services(engine, &look).iter().filter(|service| service.state == "failed") {
         add("fallback", format!("{} has no usable member", service.name));
     }
+    for (mode, detail) in peers::status::degraded(engine) {
+        add(mode, detail);
+    }
     modes
 }
 
@@ -313,6 +336,7 @@ fn metrics_text(engine: &Engine) -> String {
             .with([("state", "unknown")], summary.unknown),
     );
     of_services(engine, &mut families);
+    families.extend(peers::status::metrics(engine));
     let now = lock(&engine.now);
     families.push(
         Family::counter("reloads", "Reloads by result")
@@ -333,7 +357,8 @@ fn metrics_text(engine: &Engine) -> String {
     families.push(ages);
     let mut modes = Family::gauge("degraded", "Degraded modes: how many things are in each");
     let degraded = degraded(engine);
-    for mode in ["table-stale", "reload-refused", "fallback"] {
+    let all = ["table-stale", "reload-refused", "fallback"].into_iter().chain(peers::status::MODES);
+    for mode in all {
         modes.add([("mode", mode)], degraded.iter().filter(|it| it.mode == mode).count() as f64);
     }
     families.push(modes);

@@ -53,9 +53,15 @@ enum Command {
     /// Ask the prefix tables
     #[command(subcommand)]
     Tables(Tables),
-    /// Look at what nodes say to each other
-    #[command(subcommand)]
-    Peers(Peers),
+    /// Show the other nodes and how it stands with them; exits 1 when one is not there
+    #[command(
+        after_help = "Examples:\n  portolan peers\n  portolan peers --json | jq '.peers[] | select(.stale)'\n  portolan peers dump --peer fra1\n  portolan peers dump peers.trace"
+    )]
+    Peers {
+        /// Something else
+        #[command(subcommand)]
+        command: Option<Peers>,
+    },
     /// Make the keys by which nodes know each other
     #[command(subcommand)]
     Pki(pki::Pki),
@@ -116,9 +122,9 @@ struct Explain {
 
 #[derive(Subcommand, Debug)]
 enum Peers {
-    /// Decode the trace of frames that a node wrote
+    /// Decode the frames that a node and its peers say to each other: live, or from a trace that the node wrote
     #[command(
-        after_help = "Examples:\n  portolan peers dump peers.trace\n  portolan peers dump peers.trace --peer fra1 --json | jq -c .frame.Hello"
+        after_help = "Examples:\n  portolan peers dump\n  portolan peers dump --peer fra1\n  portolan peers dump peers.trace\n  portolan peers dump peers.trace --peer fra1 --json | jq -c .frame.Hello\n\nWithout a file it shows the frames of the running node from now on, until Ctrl-C."
     )]
     Dump(dump::Dump),
 }
@@ -166,7 +172,13 @@ pub fn main() -> Exit {
             };
             finish(json, result.await)
         }),
-        Command::Peers(Peers::Dump(dump)) => dump::run(&dump, json),
+        Command::Peers { command: None } => {
+            block_on(portolan_ctl::run::peers(&portolan_ctl::Peers::List, &reach, json))
+        }
+        Command::Peers { command: Some(Peers::Dump(dump)) } => match dump.watched() {
+            Some(watch) => block_on(portolan_ctl::run::peers(&watch, &reach, json)),
+            None => dump::run(&dump, json),
+        },
         Command::Pki(command) => pki::run(&command, json),
         Command::Schema => {
             output::write_json(&portolan_config::json_schema());

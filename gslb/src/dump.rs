@@ -1,4 +1,4 @@
-//! `portolan peers dump FILE`: what a node and its peers said to each other, from the trace that the node wrote.
+//! `portolan peers dump`: what a node and its peers say to each other, live, or from the trace that the node wrote.
 
 use clap::Args;
 use portolan_ctl::{Exit, output};
@@ -9,17 +9,24 @@ use std::path::PathBuf;
 /// What to show.
 #[derive(Args, Debug)]
 pub(crate) struct Dump {
-    /// The trace, as `[peers] trace` of a config makes a node write it
-    file: PathBuf,
+    /// The trace, as `[peers] trace` of a config makes a node write it; without it the running node's frames
+    file: Option<PathBuf>,
     /// Only what went to and came from this peer
     #[arg(long, value_name = "NAME")]
     peer: Option<String>,
 }
 
+impl Dump {
+    /// What to watch of the running node, where no trace is named.
+    pub(crate) fn watched(&self) -> Option<portolan_ctl::Peers> {
+        self.file.is_none().then(|| portolan_ctl::Peers::Watch(self.peer.clone()))
+    }
+}
+
 /// Shows a trace: a line for each frame and each claim, or JSON, one object a line.
 #[must_use]
 pub(crate) fn run(dump: &Dump, json: bool) -> Exit {
-    let Dump { file, peer } = dump;
+    let Dump { file: Some(file), peer } = dump else { return Exit::Usage };
     let records = match Records::open(file) {
         Ok(records) => records,
         Err(error) => return complain(&error),

@@ -2,6 +2,7 @@
 
 use crate::adopt::{self, Carried};
 use crate::listen::{ListenError, Listeners};
+use crate::peers::{self, Line, LineError, monotonic_ms};
 use crate::publisher::Publisher;
 use crate::state::StateDir;
 use crate::tcp::Tcp;
@@ -11,10 +12,11 @@ use portolan_api::{ApiError, Problem, ReloadResult};
 use portolan_config::{Compiled, Disk, Problems, Severity};
 use portolan_dns::respond::Snapshot;
 use portolan_probe::{Event, Runner, RunnerSettings};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tracing::{error, info, warn};
 
 /// What queries are answered from; replaced as a whole.
@@ -32,6 +34,11 @@ pub struct Engine {
     pub(crate) publisher: Publisher,
     pub(crate) runner: Runner,
     pub(crate) tcp: Arc<Tcp>,
+    pub(crate) peers: Arc<Line>,
+    /// Rung when peers have told of other members.
+    pub(crate) learned: Arc<Notify>,
+    /// Peers whose claims' end was told.
+    pub(crate) losses_told: Mutex<BTreeSet<String>>,
     pub(crate) now: Mutex<InForce>,
     listeners: Mutex<Listeners>,
     doors: Mutex<doors::Doors>,
@@ -58,6 +65,9 @@ pub enum StartError {
     /// The API's or the metrics' socket.
     #[error(transparent)]
     Door(#[from] doors::DoorError),
+    /// The endpoint towards peers.
+    #[error(transparent)]
+    Peers(#[from] LineError),
     /// The state folder.
     #[error("cannot use the state folder {path}: {cause}")]
     State {
@@ -70,7 +80,7 @@ pub enum StartError {
 
 impl Engine {
     /// Starts a node. When this returns it answers.
-    pub fn start(path: &Path, config: Compiled) -> Result<Arc<Self>, StartError> {
+    pub async fn start(path: &Path, config: Compiled) -> Result<Arc<Self>, StartError> {
         let _ = clock::started_unix_s(); // fixes the moment
         let state = config.node.state.as_deref().map(|dir| {
             StateDir::open(dir).map_err(|cause| StartError::State { path: dir.to_owned(), cause })
@@ -85,15 +95,26 @@ impl Engine {
                 info!(count, "choices remembered");
             }
         }
+        let heard = state.as_ref().map(StateDir::heard).unwrap_or_default();
+        let hearsay = heard.hearsay(&config, monotonic_ms());
+        let config = learn(config, &hearsay.learned());
         let mut carried = Carried::default();
-        let plan = adopt::plan(&config, &mut carried);
-        runner.apply(plan.roster.checks().cloned());
+        let has_peers = config.peers.as_ref().is_some_and(|peers| !peers.members.is_empty());
+        let plan = adopt::plan(&config, &mut carried, has_peers);
+        // no peer is lost yet
+        runner.apply(plan.roster.checks(|_| false).cloned());
         let snapshot: SharedSnapshot = Arc::new(ArcSwap::from_pointee(Snapshot {
             catalog: plan.catalog.clone(),
             view: Arc::new(portolan_balance::View::empty()),
             options: plan.options.clone(),
         }));
-        let publisher = Publisher::new(snapshot.clone(), runner.clone(), state.clone(), plan);
+        let line = Arc::new(Line::default());
+        let publisher =
+            Publisher::new(snapshot.clone(), runner.clone(), state.clone(), line.clone(), hearsay, plan);
+        let peer_events = line.apply(&config).await?;
+        let words = heard.words(&publisher.look().forced);
+        publisher.recall(words);
+        publisher.claim_all(peers::own::of_config(&config));
         let desks = std::thread::available_parallelism().map_or(1, usize::from);
         let tcp = Arc::new(Tcp::new(snapshot.clone(), adopt::limits(&config), desks));
         let mut listeners = Listeners::new(snapshot.clone(), tcp.clone(), config.node.threads);
@@ -106,6 +127,9 @@ impl Engine {
             publisher,
             runner,
             tcp,
+            peers: line,
+            learned: Arc::default(),
+            losses_told: Mutex::default(),
             now: Mutex::new(InForce {
                 config: config.clone(),
                 loaded_unix: clock::unix_s(),
@@ -120,7 +144,17 @@ impl Engine {
         });
         lock(&engine.doors).apply(&config, &engine)?;
         engine.clone().spawn_tasks(events);
+        engine.hear_peers(peer_events);
+        tokio::spawn(peers::hear::relearn(Arc::downgrade(&engine)));
         Ok(engine)
+    }
+
+    /// Hears the peers of an endpoint that has just started.
+    fn hear_peers(self: &Arc<Self>, events: Option<portolan_peer::transport::Events>) {
+        if let Some(events) = events {
+            tokio::spawn(peers::hear::listen(Arc::downgrade(self), events));
+            tokio::spawn(peers::hear::end_waiting(Arc::downgrade(self)));
+        }
     }
 
     fn spawn_tasks(self: Arc<Self>, events: mpsc::Receiver<Event>) {
@@ -140,6 +174,15 @@ impl Engine {
                 tokio::time::sleep(CHOICES_PAUSE).await;
                 let engine = engine.clone();
                 let _ = tokio::task::spawn_blocking(move || engine.save_choices()).await;
+            }
+        });
+        let engine = self.clone();
+        tokio::spawn(async move {
+            loop {
+                engine.publisher.heard.notified().await;
+                tokio::time::sleep(SAVE_PAUSE).await;
+                let engine = engine.clone();
+                let _ = tokio::task::spawn_blocking(move || engine.save_heard()).await;
             }
         });
         tokio::spawn(async move {
@@ -212,15 +255,56 @@ impl Engine {
         let prepared =
             lock(&self.listeners).prepare(&config.dns.listen).map_err(|error| failed(error.to_string()))?;
         lock(&self.doors).apply(&config, self).map_err(|error| failed(error.to_string()))?;
+        // a reload runs on a thread that may wait
+        let applied = tokio::runtime::Handle::current().block_on(self.peers.apply(&config));
+        self.hear_peers(applied.map_err(|error| failed(error.to_string()))?);
         lock(&self.listeners).commit(prepared);
         crate::logs::set_level(config.log_level);
         self.tcp.set_limits(adopt::limits(&config));
-        let plan = adopt::plan(&config, carried);
+        self.publisher.dismiss_others(&config);
+        let config = learn(config, &self.publisher.learned());
         move_choices(before, &config);
-        // checks first, so that the new view finds a state of each; those of old members go on until the swap
-        self.runner.apply(plan.roster.checks().cloned());
-        let generation = self.publisher.install(plan);
+        self.publisher.reload_words();
+        let generation = self.install(&config, carried);
+        self.publisher.claim_all(peers::own::of_config(&config));
         Ok((Arc::new(config), generation))
+    }
+
+    fn install(&self, config: &Compiled, carried: &mut Carried) -> u64 {
+        let plan = adopt::plan(config, carried, self.peers.waits_until_ms().is_some());
+        // checks first, so that the new view finds a state of each; those of old members go on until the swap
+        self.runner.apply(plan.roster.checks(self.publisher.lost()).cloned());
+        self.publisher.install(plan)
+    }
+
+    /// Puts the members in force that peers tell of now.
+    pub(crate) fn relearn(&self) {
+        let begin = Instant::now();
+        let mut carried = lock(&self.reloading);
+        let before = lock(&self.now).config.clone();
+        let servers = self.publisher.learned();
+        match before.with_learned(&servers) {
+            Ok(config) => {
+                for problem in config.learned.warnings.iter() {
+                    warn!(code = problem.code, "{}", problem.message);
+                }
+                let generation = self.install(&config, &mut carried);
+                lock(&self.now).config = Arc::new(config);
+                let took_ms = begin.elapsed().as_millis() as u64;
+                info!(servers = servers.len(), generation, took_ms, "learned");
+            }
+            Err(problems) => error!("what was learned cannot be put in force: {}", problems.render(false)),
+        }
+    }
+
+    /// Takes a choice that a peer remembers (WP-C3).
+    pub(crate) fn remember(&self, entry: &portolan_peer::PersistenceEntry) {
+        if let Some(table) = &self.config().remembered {
+            let now_s = clock::now().mono_s();
+            if table.get(entry.key, now_s).is_none() {
+                table.put(entry.key, entry.candidate, now_s.saturating_add(entry.left_s));
+            }
+        }
     }
 
     /// The main config file.
@@ -252,13 +336,20 @@ impl Engine {
         }
     }
 
+    fn save_heard(&self) {
+        if let Some(state) = &self.state {
+            let words = self.peers.look(peers::saved::words_of);
+            state.save_heard(self.publisher.hearsay(|hearsay| peers::saved::Heard::of(hearsay, words)));
+        }
+    }
+
     fn save_choices(&self) {
         if let (Some(state), Some(table)) = (&self.state, &self.config().remembered) {
             state.save_choices(table, clock::now().mono_s());
         }
     }
 
-    /// Stops answering and saves what must outlive the process.
+    /// Stops answering and saves what must outlive the process. It waits: call it on a thread that may.
     pub fn stop(&self) {
         let mut listeners = lock(&self.listeners);
         if let Ok(nothing) = listeners.prepare(&[]) {
@@ -266,8 +357,23 @@ impl Engine {
         }
         drop(listeners);
         lock(&self.doors).close();
+        if self.peers.is_open() {
+            self.save_heard();
+        }
+        tokio::runtime::Handle::current().block_on(self.peers.stop());
         self.save_checks();
         self.save_choices();
+    }
+}
+
+/// The config with these members, or as it was: a peer's words end no node.
+fn learn(config: Compiled, servers: &[portolan_config::LearnedServer]) -> Compiled {
+    match config.with_learned(servers) {
+        Ok(learned) => learned,
+        Err(problems) => {
+            error!("what was learned cannot be put in force: {}", problems.render(false));
+            config
+        }
     }
 }
 

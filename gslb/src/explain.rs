@@ -6,7 +6,7 @@ use portolan_balance::proximity::choose::Told;
 use portolan_balance::proximity::ranks::Kind;
 use portolan_balance::proximity::{Missed, Prefix, Score};
 use portolan_balance::trace::{By, FellThrough};
-use portolan_balance::{CandidateSet, Event, Outcome, Policy, Service, Step};
+use portolan_balance::{CandidateId, CandidateSet, Event, Outcome, Policy, Service, ServiceId, Step};
 use portolan_dns::name::Name;
 use portolan_dns::present::{Asked, explain_query, present};
 use portolan_dns::respond::{self, Snapshot};
@@ -21,12 +21,16 @@ pub trait Tables {
     fn operators(&self, value: u32) -> String;
 }
 
+/// What is known of a candidate, in words: why it is up or down.
+pub type Notes<'a> = &'a dyn Fn(ServiceId, CandidateId) -> Option<String>;
+
 /// Answers a question the way the wire would, and says why.
 pub fn explain(
     snapshot: &Snapshot,
     tables: &dyn Tables,
     degraded: Vec<String>,
     query: &ExplainQuery,
+    notes: Notes<'_>,
 ) -> Result<Explained, ApiError> {
     let name: Name = query.name.parse().map_err(|error| {
         ApiError::bad_request(
@@ -58,7 +62,8 @@ pub fn explain(
     let mut steps = Vec::new();
     for decision in &told.decisions {
         let Some(service) = service_of(decision) else { continue };
-        let mut narrator = Narrator { service, tables, steps: Vec::new() };
+        let id = decision.service;
+        let mut narrator = Narrator { service, id, tables, notes, steps: Vec::new() };
         for event in &decision.trace {
             narrator.tell(event);
         }
@@ -97,6 +102,7 @@ pub fn explain(
             turn: decision.dice.turn,
         }),
         tables: tables.hits(known.0),
+        claims: Vec::new(),
         degraded,
     })
 }
@@ -117,7 +123,9 @@ fn subnet(text: &str) -> Result<(IpAddr, u8), ApiError> {
 /// Tells the events of one decision.
 struct Narrator<'a> {
     service: &'a Service,
+    id: ServiceId,
     tables: &'a dyn Tables,
+    notes: Notes<'a>,
     steps: Vec<StepTaken>,
 }
 
@@ -130,7 +138,7 @@ impl Narrator<'_> {
         set.iter().map(|id| self.name(id)).collect()
     }
 
-    fn name(&self, id: portolan_balance::CandidateId) -> String {
+    fn name(&self, id: CandidateId) -> String {
         let candidate = self.policy().candidates.get(usize::from(id.0));
         candidate.map_or_else(|| format!("candidate {}", id.0), |candidate| candidate.name.clone())
     }
@@ -147,9 +155,11 @@ impl Narrator<'_> {
     fn tell(&mut self, event: &Event) {
         match event {
             Event::Began { all, usable } => {
-                let why = |id: portolan_balance::CandidateId| {
+                let why = |id: CandidateId| {
                     let why = self.service.standing.why.get(usize::from(id.0));
-                    why.map_or("not usable", |why| why.text()).to_owned()
+                    let why = why.map_or("not usable", |why| why.text());
+                    let note = (self.notes)(self.id, id).filter(|note| !note.is_empty());
+                    note.map_or_else(|| why.to_owned(), |note| format!("{why}: {note}"))
                 };
                 let dropped = all
                     .minus(usable)
@@ -244,7 +254,7 @@ impl Narrator<'_> {
     }
 
     /// Each candidate's score, and where it comes from.
-    fn scores(&self, scores: &[(portolan_balance::CandidateId, Option<Score>)]) -> String {
+    fn scores(&self, scores: &[(CandidateId, Option<Score>)]) -> String {
         let each = scores.iter().map(|(id, score)| {
             let name = self.name(*id);
             score.map_or_else(|| format!("{name} unknown"), |score| format!("{name} {}", told(&score)))

@@ -4,6 +4,7 @@
 //!             ┌────────────── run (signals, systemd, logs) ──────────────┐
 //! config ─► adopt ─► Engine ─┬─ listen ─► udp, tcp ─► dns::respond ◄─ ArcSwap<Snapshot>
 //!                            ├─ publisher ◄─ probe events, operators, loads ──┘ (swaps it)
+//!                            ├─ peers (claims out; members and facts in)
 //!                            ├─ state (what outlives the process)
 //!                            └─ doors ─► api ─► answers (status, explain, force, metrics)
 //! ```
@@ -11,6 +12,7 @@
 //!   keys, `dump` decodes what peers said.
 //! - [`engine`] is one running node; a process may hold several, as [`demo`] does.
 //! - [`udp`] and [`tcp`] are thin: bytes in, [`portolan_dns::respond`], bytes out. Unsafe code is in `udp/sys.rs` only.
+//! - [`peers`] joins the node with the others: what it claims, and what it learns.
 //! - [`publisher`] turns facts into the next snapshot; [`roster`] and [`target`] know members by name.
 
 pub mod adopt;
@@ -27,6 +29,7 @@ pub mod logs;
 pub mod memory;
 pub mod metrics;
 pub mod offline;
+pub mod peers;
 mod pki;
 pub mod publisher;
 pub mod roster;

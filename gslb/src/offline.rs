@@ -67,7 +67,7 @@ pub fn explain(path: &Path, query: &ExplainQuery, json: bool) -> Exit {
     with_config(path, json, |config| {
         let snapshot = snapshot(&plan(config), &[]);
         let degraded = vec!["offline: all members are taken as up".to_owned()];
-        match told::explain(&snapshot, config, degraded, query) {
+        match told::explain(&snapshot, config, degraded, query, &|_, _| None) {
             Ok(explained) => {
                 show(json, &explained, || print::explained(&explained, Paint::stdout()));
                 Exit::Good
@@ -112,7 +112,7 @@ fn refuse(error: &ApiError, json: bool) -> Exit {
 
 /// What snapshots are made of. Rate limiting is left out: it is about floods, not about answers.
 fn plan(config: &Compiled) -> Plan {
-    let mut plan = adopt::plan(config, &mut Carried::default());
+    let mut plan = adopt::plan(config, &mut Carried::default(), false);
     plan.options = Arc::new(portolan_dns::respond::Options { rrl: None, ..(*plan.options).clone() });
     plan
 }

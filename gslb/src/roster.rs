@@ -1,6 +1,8 @@
 //! Who is there: services and members by name, and where each member stands in the view.
 
 use portolan_balance::{CandidateId, ServiceId};
+use portolan_config::{Origin, PeerLossWord};
+use portolan_peer::VirtualServer;
 use portolan_probe::{CheckKey, Ramp, Require};
 
 /// All services of a config, in its order.
@@ -8,10 +10,25 @@ use portolan_probe::{CheckKey, Ramp, Require};
 pub struct Roster {
     /// The services.
     pub services: Vec<RosterService>,
+    /// Virtual servers of this node: what peers are told of.
+    pub servers: Vec<RosterServer>,
+}
+
+/// A virtual server of this node (WP-C10).
+#[derive(Clone, Debug)]
+pub struct RosterServer {
+    /// What peers are told, but for its state.
+    pub claim: VirtualServer,
+    /// Its checks.
+    pub checks: Vec<CheckKey>,
+    /// How many of them must pass.
+    pub require: Require,
+    /// Where it is a member of a service here: what is said of the member is said of it.
+    pub seat: Option<(MemberAt, usize)>,
 }
 
 /// A service of the config. Its records may be of several types, each a service of the view.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RosterService {
     /// Its name, with the final dot.
     pub name: String,
@@ -25,6 +42,8 @@ pub struct RosterService {
     pub is_timed: bool,
     /// Positions of the services it depends on (case H20).
     pub depends_on: Vec<usize>,
+    /// What becomes of learned members when their peer is lost (case P01).
+    pub on_peer_loss: PeerLossWord,
 }
 
 /// A member of a service.
@@ -63,6 +82,8 @@ pub struct Seat {
     pub checks: Vec<CheckKey>,
     /// How many of them must pass.
     pub require: Require,
+    /// Where the candidate is from.
+    pub origin: Origin,
 }
 
 /// A member by position.
@@ -82,10 +103,39 @@ impl Roster {
         Some((service, service.members.get(at.member)?))
     }
 
-    /// All checks, equal ones as often as they are used.
-    pub fn checks(&self) -> impl Iterator<Item = &CheckKey> {
-        let members = self.services.iter().flat_map(|service| &service.members);
-        members.flat_map(|member| &member.seats).flat_map(|seat| &seat.checks)
+    /// All seats.
+    pub fn seats(&self) -> impl Iterator<Item = (&RosterService, &Seat)> {
+        self.services.iter().flat_map(|service| {
+            service.members.iter().flat_map(|member| &member.seats).map(move |seat| (service, seat))
+        })
+    }
+
+    /// All checks that are to run, equal ones as often as they are used. Learned members are checked from here only
+    /// while nobody who is not lost speaks for them (case P02).
+    pub fn checks(&self, is_lost: impl Fn(&str) -> bool) -> impl Iterator<Item = &CheckKey> {
+        let seats = self.seats().filter(move |(service, seat)| match &seat.origin {
+            Origin::Configured | Origin::Local(_) => true,
+            Origin::Learned(claimants) => {
+                service.on_peer_loss == PeerLossWord::DirectCheck
+                    && claimants.iter().all(|claimant| is_lost(&claimant.author))
+            }
+        });
+        let of_seats = seats.flat_map(|(_, seat)| &seat.checks);
+        of_seats.chain(self.servers.iter().flat_map(|server| &server.checks))
+    }
+}
+
+impl Default for RosterService {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            members: Vec::new(),
+            ramp: None,
+            manual_resume: false,
+            is_timed: false,
+            depends_on: Vec::new(),
+            on_peer_loss: PeerLossWord::Expire,
+        }
     }
 }
 

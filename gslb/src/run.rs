@@ -65,7 +65,7 @@ async fn serve(path: &Path, config: Compiled) -> Exit {
         }
     };
     let name = config.node.name.clone();
-    let engine = match Engine::start(path, config) {
+    let engine = match Engine::start(path, config).await {
         Ok(engine) => engine,
         Err(error) => {
             logs::finish();

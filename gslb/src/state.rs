@@ -1,4 +1,5 @@
-//! What outlives the process: check states (T1), operators' words (T7) and remembered choices, in `[node] state = DIR`.
+//! What outlives the process: check states and what peers said (T1), operators' words (T7) and remembered choices, in
+//! `[node] state = DIR`.
 //!
 //! A file is written beside its place and renamed over it, so it is whole or the old one. A file that is broken is
 //! refused whole, said so, and set aside when the next one is written (case O05); it is never fatal.
@@ -6,6 +7,7 @@
 mod choices;
 
 use crate::clock;
+use crate::peers::saved::Heard;
 use portolan_api::ForcedEntry;
 use portolan_balance::persist::Table;
 use portolan_probe::Saved;
@@ -22,6 +24,7 @@ use tracing::{error, warn};
 const VERSION: u32 = 1;
 const CHECKS: &str = "checks.json";
 const FORCED: &str = "forced.json";
+const PEERS: &str = "peers.json";
 const CHOICES: &str = "choices.bin";
 /// Held locked by the node that uses the folder.
 const LOCK: &str = "lock";
@@ -105,6 +108,20 @@ impl StateDir {
     /// Saves check states.
     pub fn save_checks(&self, checks: Vec<(String, Saved)>) {
         let _ = self.write(CHECKS, Checks { checks: checks.into_iter().collect() });
+    }
+
+    /// What peers said.
+    #[must_use]
+    pub fn heard(&self) -> Heard {
+        match self.read::<Heard>(PEERS) {
+            Read::Good(heard) => heard,
+            Read::Missing | Read::Broken => Heard::default(),
+        }
+    }
+
+    /// Saves what peers said.
+    pub fn save_heard(&self, heard: Heard) {
+        let _ = self.write(PEERS, heard);
     }
 
     /// The saved words of operators.

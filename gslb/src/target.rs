@@ -155,6 +155,7 @@ mod tests {
                 ),
                 service("*.example.com.", vec![member("any", "beijing", Some("ct"), "192.0.2.20")]),
             ],
+            servers: Vec::new(),
         }
     }
 

@@ -138,6 +138,7 @@ fn listen_addresses_follow_the_config() {
     assert!(ask(old, "www.example.com", None).is_none());
     // another node cannot take what this one has
     let config = Node::config(&format!("\"{now}\""), "", SERVICE).replace("api.sock", "other.sock");
+    let config = config.replace("state = \"state\"", "state = \"other\"");
     std::fs::write(node.path("second.toml"), config).unwrap();
     let second = node.must(1, &["run", "-c", "second.toml"]);
     assert!(second.contains("cannot listen on") && second.contains("another server"), "{second}");

@@ -61,6 +61,9 @@ pub struct Explained {
     pub dice: DiceUsed,
     /// What the tables know of the client: the lines that matched.
     pub tables: Vec<super::TableHit>,
+    /// What peers say of the members that were learned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<super::MemberClaim>,
     /// Degraded modes the decision was made under (T6).
     pub degraded: Vec<String>,
 }

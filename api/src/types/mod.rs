@@ -3,12 +3,14 @@
 mod error;
 mod explain;
 mod force;
+mod peers;
 mod state;
 mod tables;
 
 pub use error::{ApiError, Problem};
 pub use explain::{DiceUsed, Dropped, ExplainQuery, Explained, StepTaken};
 pub use force::{ForceAction, ForceRequest, ForceResult, ForcedEntry, LoadReport, LoadResult};
+pub use peers::{ClaimStatus, FrameSeen, FramesQuery, MemberClaim, PeerNow, PeersStatus};
 pub use state::{
     CheckStatus, ChecksSummary, ConfigStatus, Degraded, LastVerdict, LoadNow, MemberStatus, ReloadResult,
     ServiceStatus, ServicesQuery, ServicesSummary, Status, TableStatus, Version,

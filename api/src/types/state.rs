@@ -1,6 +1,6 @@
 //! How things stand.
 
-use super::ForcedEntry;
+use super::{ClaimStatus, ForcedEntry, PeersStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -42,6 +42,9 @@ pub struct Status {
     pub forced: Vec<ForcedEntry>,
     /// The prefix tables.
     pub tables: Vec<TableStatus>,
+    /// The other nodes; none without `[peers]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peers: Option<PeersStatus>,
 }
 
 /// The config in force.
@@ -164,6 +167,9 @@ pub struct MemberStatus {
     pub load: LoadNow,
     /// The ids of its checks.
     pub checks: Vec<String>,
+    /// What its peer says of it, where it was learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<ClaimStatus>,
 }
 
 /// The known load of a member.

@@ -1,7 +1,7 @@
 //! Decisions and table lookups.
 
 use crate::Paint;
-use portolan_api::{Explained, TableHit, TableLookup};
+use portolan_api::{ClaimStatus, Explained, MemberClaim, TableHit, TableLookup};
 
 /// A decision with its reasons, step by step.
 #[must_use]
@@ -33,6 +33,9 @@ pub fn explained(it: &Explained, paint: Paint) -> String {
             );
         }
     }
+    for MemberClaim { member, claim } in &it.claims {
+        text += &format!("learned {member}: {}\n", claim_words(claim));
+    }
     for mode in &it.degraded {
         text += &format!("{} {mode}\n", paint.warn("degraded:"));
     }
@@ -55,6 +58,18 @@ pub fn lookup(it: &TableLookup, paint: Paint) -> String {
         text += "  no table knows this address\n";
     }
     text
+}
+
+fn claim_words(claim: &ClaimStatus) -> String {
+    let ClaimStatus { author, name, state, reason, age_ms, heard_ms_ago, stale, expired } = claim;
+    let seconds = |ms: &u64| format!("{}.{} s", ms / 1000, ms % 1000 / 100);
+    let old = match (expired, stale) {
+        (true, _) => format!(", expired: silent for {}", seconds(heard_ms_ago)),
+        (false, true) => format!(", stale: silent for {}", seconds(heard_ms_ago)),
+        (false, false) => String::new(),
+    };
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    format!("{author} says {state} of {name} for {}{old}{reason}", seconds(age_ms))
 }
 
 fn hit_words(hit: &TableHit) -> String {

@@ -1,9 +1,11 @@
 //! What commands show to people.
 
 mod explain;
+mod peers;
 mod state;
 
 pub use explain::{explained, lookup};
+pub use peers::peers;
 pub use state::{checks, forced, reloaded, services, status, touched};
 
 /// Lines of columns, each as wide as its widest cell. Cells must be free of colour codes; `paint` colours a cell by

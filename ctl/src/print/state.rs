@@ -53,6 +53,9 @@ pub fn status(status: &Status, paint: Paint) -> String {
         let files = if table.files == 1 { "1 file".into() } else { format!("{} files", table.files) };
         text += &format!("{head}  {}: {files}, {} entries{age}{id}\n", table.name, table.entries);
     }
+    if let Some(peers) = &status.peers {
+        text += &super::peers::summary(peers, paint);
+    }
     for (number, entry) in status.forced.iter().enumerate() {
         let head = if number == 0 { "forced  " } else { "        " };
         text += &format!("{head}  {}/{}: {}\n", entry.service, entry.member, forced_words(entry, paint));

@@ -90,7 +90,7 @@ async fn demo(once: bool) -> Result<(), Failure> {
     udp::raise_file_limit();
     let backends = Backends::start(BACKEND_PORT).await?;
     let control = backends.control().await?;
-    let demo = Demo::start(&folder.0, backends)?;
+    let demo = Demo::start(&folder.0, backends).await?;
     demo.introduce(&folder.0);
     demo.tour().await?;
     if !once {
@@ -106,7 +106,7 @@ async fn demo(once: bool) -> Result<(), Failure> {
 }
 
 impl Demo {
-    fn start(dir: &Path, backends: Backends) -> Result<Self, Failure> {
+    async fn start(dir: &Path, backends: Backends) -> Result<Self, Failure> {
         let at = |port| (0..SITES.len()).map(move |site| SocketAddr::from((world::node_address(site), port)));
         let is_free = |port| {
             at(port)
@@ -118,7 +118,7 @@ impl Demo {
         for site in &SITES {
             let path = dir.join(format!("{}.toml", site.node));
             let config = portolan_config::load(&path).map_err(|problems| problems.render(false))?;
-            nodes.push(Engine::start(&path, config)?);
+            nodes.push(Engine::start(&path, config).await?);
         }
         let dns = nodes.iter().filter_map(|node| node.addresses().first().copied()).collect();
         Ok(Self {

@@ -3,11 +3,15 @@
 use super::Plan;
 use super::facts::{Judged, Reported, Sources};
 use super::words::WordBook;
-use crate::roster::{Roster, RosterService};
+use crate::peers::hearsay::{Changes, Hearsay, News};
+use crate::peers::{monotonic_ms, own};
+use crate::roster::{Roster, RosterServer, RosterService};
 use portolan_balance::view::Turns;
 use portolan_balance::{Fact, Service, ServiceId, Standing};
-use portolan_probe::{CheckKey, Runner};
-use std::collections::{BTreeSet, HashMap};
+use portolan_config::{Claimant, Origin};
+use portolan_peer::Claim;
+use portolan_probe::{CheckKey, Runner, combine};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -28,6 +32,14 @@ pub(super) struct Ledger {
     /// Service of the roster → those that depend on it.
     pub(super) dependents: Vec<Vec<usize>>,
     pub(super) words: WordBook,
+    /// What peers say.
+    pub(super) hearsay: Hearsay,
+    /// What was taken of it.
+    pub(super) counted: super::peers::Counted,
+    /// A peer's virtual server → services of the roster that have it.
+    pub(super) told_to: BTreeMap<Claimant, Vec<usize>>,
+    /// This node's virtual servers whose claims are to be made again.
+    pub(super) unclaimed: BTreeSet<usize>,
     pub(super) loads: HashMap<(String, String), Reported>,
     pub(super) generation: u64,
 }
@@ -62,7 +74,12 @@ impl Ledger {
             policies.iter().map(|policy| vec![Judged::default(); policy.candidates.len()]).collect();
         self.used_by = HashMap::new();
         self.dependents = vec![Vec::new(); roster.services.len()];
+        self.told_to = BTreeMap::new();
+        self.unclaimed = (0..roster.servers.len()).collect();
         for (position, service) in roster.services.iter().enumerate() {
+            for claimant in claimants(service) {
+                self.told_to.entry(claimant.clone()).or_default().push(position);
+            }
             for check in service.members.iter().flat_map(|member| &member.seats).flat_map(|seat| &seat.checks)
             {
                 let users = self.used_by.entry(check.clone()).or_default();
@@ -95,6 +112,9 @@ impl Ledger {
             let Some(service) = roster.services.get(position) else { continue };
             let (changed, usable_changed) = self.refresh_one(runner, &roster, service);
             is_changed |= changed;
+            let is_here = |server: &RosterServer| server.seat.is_some_and(|(at, _)| at.service == position);
+            let here = roster.servers.iter().enumerate().filter(|(_, server)| is_here(server));
+            self.unclaimed.extend(here.map(|(at, _)| at));
             if usable_changed && let Some(dependents) = self.dependents.get(position) {
                 dirty.extend(dependents);
             }
@@ -112,8 +132,15 @@ impl Ledger {
                 .find(|on| !self.has_usable(on, member.site.as_deref()));
             let missing = missing.map(|on| on.name.as_str());
             for seat in &member.seats {
-                let mut sources =
-                    Sources { runner, words: &mut self.words, loads: &self.loads, service, member, missing };
+                let mut sources = Sources {
+                    runner,
+                    words: &mut self.words,
+                    loads: &self.loads,
+                    hearsay: &self.hearsay,
+                    service,
+                    member,
+                    missing,
+                };
                 let judged = sources.judge(seat);
                 let lane = self.judged.get_mut(seat.service.0 as usize);
                 let Some(place) = lane.and_then(|lane| lane.get_mut(usize::from(seat.candidate.0))) else {
@@ -156,6 +183,43 @@ impl Ledger {
             let service = self.services.get(seat.service.0 as usize);
             service.is_some_and(|service| service.standing.usable.contains(seat.candidate))
         })
+    }
+
+    /// Takes news of peers. Returns what changed, and the services that it touches.
+    pub(super) fn hear(&mut self, news: Vec<News>) -> (Changes, BTreeSet<usize>) {
+        let changes = self.hearsay.take(monotonic_ms(), news);
+        let touched = changes.servers.iter().filter_map(|claimant| self.told_to.get(claimant));
+        let touched = touched.flatten().copied().collect();
+        (changes, touched)
+    }
+
+    /// Notes virtual servers that no service here has, and that this check is about.
+    pub(super) fn checked(&mut self, check: &CheckKey) {
+        let servers = self.plan.roster.servers.iter().enumerate();
+        let seatless = servers.filter(|(_, server)| server.seat.is_none() && server.checks.contains(check));
+        self.unclaimed.extend(seatless.map(|(at, _)| at));
+    }
+
+    /// The claims of this node's virtual servers that may have changed.
+    pub(super) fn claims(&mut self, runner: &Runner) -> Vec<Claim> {
+        let roster = self.plan.roster.clone();
+        let unclaimed = std::mem::take(&mut self.unclaimed);
+        let servers = unclaimed.into_iter().filter_map(|at| roster.servers.get(at));
+        servers.map(|server| Claim::VirtualServer(self.claim(runner, &roster, server))).collect()
+    }
+
+    fn claim(&self, runner: &Runner, roster: &Roster, server: &RosterServer) -> portolan_peer::VirtualServer {
+        let judged = server.seat.and_then(|(at, seat)| {
+            let seat = roster.get(at)?.1.seats.get(seat)?;
+            self.judged.get(seat.service.0 as usize)?.get(usize::from(seat.candidate.0))
+        });
+        if let Some(judged) = judged {
+            return own::of_member(server, judged);
+        }
+        let healths: Vec<_> =
+            server.checks.iter().filter_map(|key| Some((key.to_string(), runner.health(key)?))).collect();
+        let lines = healths.iter().map(|(label, health)| (label.clone(), health));
+        own::of_checks(server, &combine(server.require, lines))
     }
 
     /// Services whose facts change with time alone.
@@ -207,4 +271,14 @@ impl Ledger {
         let ends = ends.map(|end| end.saturating_duration_since(now) + Duration::from_millis(1));
         [ramp, timed, ends].into_iter().flatten().min()
     }
+}
+
+/// Who speaks for members of a service.
+fn claimants(service: &RosterService) -> BTreeSet<&Claimant> {
+    let seats = service.members.iter().flat_map(|member| &member.seats);
+    let learned = seats.filter_map(|seat| match &seat.origin {
+        Origin::Learned(claimants) => Some(claimants),
+        Origin::Configured | Origin::Local(_) => None,
+    });
+    learned.flat_map(|claimants| claimants.iter()).collect()
 }

@@ -3,17 +3,21 @@
 //! ```text
 //! probe events ─┐
 //! operators ────┼─► dirty services ─► facts ─► Standing ─► View ─► Snapshot ─► ArcSwap
-//! loads, ramps ─┘      (coalesced)     (only services touched are made again)
+//! loads, ramps ─┤      (coalesced)     │ (only services touched are made again)
+//! peers' claims ┘                      └─► claims of this node's virtual servers ─► peers
 //! ```
 
 mod facts;
 mod ledger;
+mod peers;
 mod words;
 
 pub use facts::Judged;
 
 use crate::clock;
 use crate::engine::SharedSnapshot;
+use crate::peers::Line;
+use crate::peers::hearsay::Hearsay;
 use crate::roster::{MemberAt, Roster};
 use crate::state::StateDir;
 use facts::Reported;
@@ -25,7 +29,7 @@ use portolan_balance::{Policy, View};
 use portolan_dns::catalog::Catalog;
 use portolan_dns::respond::{Options, Snapshot};
 use portolan_probe::{CheckKey, Event, Runner};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -58,11 +62,15 @@ pub struct Plan {
 pub struct Publisher {
     snapshot: SharedSnapshot,
     runner: Runner,
+    /// To the peers.
+    line: Arc<Line>,
     ledger: Mutex<Ledger>,
     /// Rung when the next deadline may have moved.
     wake: Notify,
     /// Rung when check states are worth saving.
     pub changed: Notify,
+    /// Rung when what peers say is worth saving.
+    pub heard: Notify,
 }
 
 /// A consistent look at what is in force.
@@ -81,7 +89,14 @@ pub struct Look {
 impl Publisher {
     /// Publishes the first snapshot.
     #[must_use]
-    pub fn new(snapshot: SharedSnapshot, runner: Runner, state: Option<StateDir>, plan: Plan) -> Self {
+    pub fn new(
+        snapshot: SharedSnapshot,
+        runner: Runner,
+        state: Option<StateDir>,
+        line: Arc<Line>,
+        hearsay: Hearsay,
+        plan: Plan,
+    ) -> Self {
         let mut ledger = Ledger {
             plan,
             turns: Arc::new(Turns::new(0)),
@@ -90,6 +105,10 @@ impl Publisher {
             used_by: HashMap::new(),
             dependents: Vec::new(),
             words: WordBook::open(state),
+            hearsay,
+            counted: peers::Counted::default(),
+            told_to: BTreeMap::new(),
+            unclaimed: BTreeSet::new(),
             loads: HashMap::new(),
             generation: 0,
         };
@@ -97,9 +116,11 @@ impl Publisher {
         let publisher = Self {
             snapshot,
             runner,
+            line,
             ledger: Mutex::new(ledger),
             wake: Notify::new(),
             changed: Notify::new(),
+            heard: Notify::new(),
         };
         publisher.publish_all(&mut publisher.lock());
         publisher
@@ -111,7 +132,6 @@ impl Publisher {
         let mut ledger = self.lock();
         ledger.plan = plan;
         ledger.settle();
-        ledger.words.reload();
         self.publish_all(&mut ledger);
         self.wake.notify_one();
         ledger.generation
@@ -121,6 +141,7 @@ impl Publisher {
         let all = (0..ledger.plan.roster.services.len()).collect();
         ledger.refresh(&self.runner, all);
         self.swap(ledger);
+        self.line.publish(ledger.claims(&self.runner));
     }
 
     /// Publishes what changes with these services of the roster.
@@ -128,6 +149,8 @@ impl Publisher {
         if ledger.refresh(&self.runner, dirty) {
             self.swap(ledger);
         }
+        // under the same lock, so that an older state is never told after a newer one
+        self.line.publish(ledger.claims(&self.runner));
     }
 
     fn swap(&self, ledger: &mut Ledger) {
@@ -177,6 +200,7 @@ impl Publisher {
         let mut is_changed = false;
         for event in events {
             is_changed |= event.change.is_some();
+            ledger.checked(&event.key);
             dirty.extend(ledger.used_by.get(&event.key).into_iter().flatten());
         }
         self.publish(&mut ledger, dirty);
@@ -198,6 +222,7 @@ impl Publisher {
         let roster = ledger.plan.roster.clone();
         let members = crate::target::find(&roster, &request.target)?;
         let mut warnings = ledger.words.say(&roster, &members, request)?;
+        self.tell_words(&roster, &members, request);
         info!(
             target = request.target,
             action = request.action.text(),

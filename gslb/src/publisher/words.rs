@@ -149,6 +149,35 @@ impl WordBook {
         Ok(warnings)
     }
 
+    /// Takes what all nodes hold on a member, or that nothing does; whether that is news.
+    pub(super) fn heed(&mut self, service: &str, member: &str, entry: Option<ForcedEntry>) -> bool {
+        let who = (service.to_owned(), member.to_owned());
+        let held = self.said.get(&who).map(|word| &word.entry);
+        match (held, entry) {
+            (None, None) => return false,
+            (Some(held), Some(entry)) if is_same(held, &entry) => return false,
+            (_, Some(entry)) => {
+                let left = entry.until_unix.map(|until| until.saturating_sub(entry.at_unix));
+                let ends = left.and_then(|left| Instant::now().checked_add(Duration::from_secs(left)));
+                self.said.insert(who, Word { entry, ends });
+            }
+            (Some(_), None) => {
+                self.said.remove(&who);
+            }
+        }
+        self.is_changed = true;
+        self.save_if_changed();
+        true
+    }
+
+    /// Ends a member's wait for an operator; whether it waited.
+    pub(super) fn resume(&mut self, service: &str, member: &str) -> bool {
+        let waited = self.waiting.remove(&Waiting { service: service.into(), member: member.into() });
+        self.is_changed |= waited;
+        self.save_if_changed();
+        waited
+    }
+
     /// Forgets what is over. Returns about whom it was.
     pub(super) fn expire(&mut self, now: Instant) -> Vec<(String, String)> {
         let mut over = Vec::new();
@@ -187,6 +216,15 @@ impl WordBook {
     }
 }
 
+/// Whether both say the same. Their ends come from different clocks, and differ by the way.
+fn is_same(held: &ForcedEntry, entry: &ForcedEntry) -> bool {
+    let ends = match (held.until_unix, entry.until_unix) {
+        (Some(held), Some(entry)) => held.abs_diff(entry) <= 2,
+        (held, entry) => held == entry,
+    };
+    (held.action, &held.author, &held.reason) == (entry.action, &entry.author, &entry.reason) && ends
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,7 +237,7 @@ mod tests {
         let member = RosterMember { name: "ct".into(), ..RosterMember::default() };
         let service =
             RosterService { name: "www.".into(), members: vec![member], ..RosterService::default() };
-        let roster = Roster { services: vec![service] };
+        let roster = Roster { services: vec![service], ..Roster::default() };
         let at = [MemberAt { service: 0, member: 0 }];
         let drain = ForceRequest {
             target: "*".into(),
@@ -226,5 +264,32 @@ mod tests {
         std::fs::remove_file(dir.path().join("forced.json")).unwrap();
         book.reload();
         assert!(book.entries().is_empty());
+    }
+
+    #[test]
+    fn what_all_nodes_hold_is_news_once() {
+        let mut book = WordBook::open(None);
+        let entry = |until_unix| ForcedEntry {
+            service: "www.".into(),
+            member: "ct".into(),
+            action: ForceAction::Drain,
+            author: "ops".into(),
+            reason: String::new(),
+            at_unix: 100,
+            until_unix,
+        };
+        for (heard, is_news) in [
+            (None, false),
+            (Some(entry(Some(200))), true),
+            (Some(entry(Some(201))), false),
+            (Some(entry(Some(300))), true),
+            (Some(entry(None)), true),
+            (None, true),
+            (None, false),
+        ] {
+            assert_eq!(book.heed("www.", "ct", heard.clone()), is_news, "{heard:?}");
+        }
+        book.wait("www.", "ct");
+        assert!(book.resume("www.", "ct") && !book.resume("www.", "ct"));
     }
 }
