@@ -98,7 +98,7 @@ async fn list(reach: &Reach, json: bool) -> Result<Exit, ClientError> {
         None => "this node has no peers: its config has no [peers]\n".into(),
     });
     let is_up = |peer: &portolan_api::PeerNow| matches!(peer.state.as_str(), "up" | "syncing");
-    let all_up = status.is_some_and(|status| status.peers.iter().all(is_up));
+    let all_up = status.is_none_or(|status| status.peers.iter().all(is_up));
     Ok(if all_up { Exit::Good } else { Exit::Bad })
 }
 

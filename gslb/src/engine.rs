@@ -12,7 +12,7 @@ use portolan_api::{ApiError, Problem, ReloadResult};
 use portolan_config::{Compiled, Disk, Problems, Severity};
 use portolan_dns::respond::Snapshot;
 use portolan_probe::{Event, Runner, RunnerSettings};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,6 +39,8 @@ pub struct Engine {
     pub(crate) learned: Arc<Notify>,
     /// Peers whose claims' end was told.
     pub(crate) losses_told: Mutex<BTreeSet<String>>,
+    /// When a peer was last warned of, by kind.
+    pub(crate) peers_warned: Mutex<BTreeMap<(&'static str, String), u64>>,
     pub(crate) now: Mutex<InForce>,
     listeners: Mutex<Listeners>,
     doors: Mutex<doors::Doors>,
@@ -130,6 +132,7 @@ impl Engine {
             peers: line,
             learned: Arc::default(),
             losses_told: Mutex::default(),
+            peers_warned: Mutex::default(),
             now: Mutex::new(InForce {
                 config: config.clone(),
                 loaded_unix: clock::unix_s(),

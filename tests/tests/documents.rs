@@ -7,7 +7,7 @@ use std::path::Path;
 use portolan_tests::document::{blocks, documents, inline_code, words};
 use portolan_tests::mmdb;
 use portolan_tests::netns::{self, Namespace};
-use portolan_tests::place::{copy_folder, source_root};
+use portolan_tests::place::{self, copy_folder, source_root};
 use portolan_tests::program::Said;
 use portolan_tests::setup::Setup;
 
@@ -144,10 +144,18 @@ fn commands_and_metrics_of_the_operations_page() {
         assert_eq!(said.code, 0, "docs/operations.md: `{command}`\n{}", said.text());
     }
 
+    // a peer that never comes is enough for its metrics
+    let mut setup = setup;
+    let _ = setup.cli(&["pki", "init", "pki"]).expect(0);
+    let _ = setup.cli(&["pki", "issue", "pki", "n1"]).expect(0);
+    let pin = setup.cli(&["pki", "issue", "pki", "n2", "--json"]).expect(0).json()["pin"].clone();
+    setup.set("peers", place::own_socket()).set("absent", place::own_socket()).set("pin", pin);
     setup.write(
         "portolan.toml",
         "version = 1\n[node]\nname = \"n1\"\nsite = \"here\"\n[dns]\nlisten = [\"@dns@\"]\n\
          zones = [\"zones/example.com.zone\"]\n[tables]\nisp = \"isp-tables/\"\n[api]\nlisten = \"./api.sock\"\n\
+         [peers]\nlisten = \"@peers@\"\nidentity = \"pki/n1\"\n\
+         members = [{ name = \"n2\", site = \"here\", address = \"@absent@\", pin = @pin@ }]\n\
          [[site]]\nname = \"here\"\n[[service]]\nname = \"app.example.com.\"\nmembers = [{ address = \"192.0.2.10\" }]\n",
     );
     let node = setup.start();

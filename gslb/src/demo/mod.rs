@@ -1,4 +1,5 @@
-//! `portolan demo`: three sites on loopback, real nodes, real checks, real ISP tables; a tour, then yours to play with.
+//! `portolan demo`: three sites on loopback, real nodes that are peers with real keys, real checks, real ISP tables; a
+//! tour, then yours to play with.
 
 mod backend;
 mod client;
@@ -15,10 +16,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use world::{CLIENTS, Client, SERVICE, SITES};
+use world::{CLIENTS, Client, SERVICE, SITES, Sockets};
 
 /// Ports that are nice to type; others are taken where somebody has these.
 const NODE_PORT: u16 = 5300;
+const PEER_PORT: u16 = 7353;
 const BACKEND_PORT: u16 = 8080;
 /// A change of state must be answered within this: checks run twice a second.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -79,6 +81,7 @@ impl Drop for Folder {
 struct Demo {
     nodes: Vec<Arc<Engine>>,
     dns: Vec<SocketAddr>,
+    peers: Vec<SocketAddr>,
     backends: Backends,
     name: Name,
     paint: Paint,
@@ -108,12 +111,13 @@ async fn demo(once: bool) -> Result<(), Failure> {
 impl Demo {
     async fn start(dir: &Path, backends: Backends) -> Result<Self, Failure> {
         let at = |port| (0..SITES.len()).map(move |site| SocketAddr::from((world::node_address(site), port)));
-        let is_free = |port| {
-            at(port)
-                .all(|at| std::net::UdpSocket::bind(at).is_ok() && std::net::TcpListener::bind(at).is_ok())
-        };
-        let port = (NODE_PORT..NODE_PORT + 10).find(|&port| is_free(port)).unwrap_or(0);
-        world::write(dir, backends.port(), &at(port).collect::<Vec<_>>())?;
+        // a config names its peers by port, so that none can be left to the system
+        let port = |first: u16| (first..first + 100).find(|&port| at(port).all(is_free));
+        let dns = port(NODE_PORT).unwrap_or(0);
+        let peers = port(PEER_PORT).ok_or("no port is free for peers at 127.20.1.1 to 127.20.3.1")?;
+        let sockets =
+            Sockets { backends: backends.port(), dns: at(dns).collect(), peers: at(peers).collect() };
+        world::write(dir, &sockets)?;
         let mut nodes = Vec::new();
         for site in &SITES {
             let path = dir.join(format!("{}.toml", site.node));
@@ -124,6 +128,7 @@ impl Demo {
         Ok(Self {
             nodes,
             dns,
+            peers: sockets.peers,
             backends,
             name: SERVICE.parse().map_err(|_| "a bad name")?,
             paint: Paint::stdout(),
@@ -133,8 +138,11 @@ impl Demo {
     fn introduce(&self, dir: &Path) {
         let mut text =
             format!("{}\n\n", self.paint.bold("Three sites, each with its own node, links and servers:"));
-        for ((s, site), dns) in SITES.iter().enumerate().zip(&self.dns) {
-            text += &format!("  {:<10} node {} answers DNS at {dns}\n", site.name, site.node);
+        for (((s, site), dns), peers) in SITES.iter().enumerate().zip(&self.dns).zip(&self.peers) {
+            text += &format!(
+                "  {:<10} node {} answers DNS at {dns}, talks to the others at {peers}\n",
+                site.name, site.node
+            );
             for (l, (link, isp, weight)) in site.links.iter().enumerate() {
                 let address = world::address(s, l);
                 text += &format!(
@@ -143,7 +151,8 @@ impl Demo {
                 );
             }
         }
-        text += &format!("\nConfigs, zone, tables and logs: {}\n", dir.display());
+        text += "Each node checks its own servers only, and learns of the others' from its peers.\n";
+        text += &format!("\nConfigs, keys, zone, tables, traces and logs: {}\n", dir.display());
         output::write(&text);
     }
 
@@ -154,7 +163,7 @@ impl Demo {
             self.expect(client, client.right).await?;
         }
         let [telecom, ..] = &CLIENTS;
-        self.say("The server on beijing/ct stops. The next check sees it, and Telecom clients get another link of Beijing:");
+        self.say("The server on beijing/ct stops. Beijing's node sees it and tells the others; Telecom clients get another link of Beijing, at all three nodes:");
         self.backends.stop("beijing/ct");
         self.expect_other(telecom, "beijing", "beijing/ct").await?;
         self.say("All of Beijing stops. Telecom clients get another site:");
@@ -239,8 +248,8 @@ impl Demo {
         let config = dir.join("bj1.toml");
         let portolan = command();
         output::write(&format!(
-            "\n{}\n  {}\n  {} +norecurse MX demo.example\n  {portolan} explain {SERVICE} --from 127.0.0.1 --ecs 36.110.1.0/24 --socket {socket}\n  \
-             {portolan} explain {SERVICE} --from 36.110.1.1 -c {}\n  {portolan} status --socket {socket}\n  \
+            "\n{}\n  {portolan} peers --socket {socket}\n  {portolan} peers dump --socket {socket}\n  {}\n  {} +norecurse MX demo.example\n  {portolan} explain {SERVICE} --from 127.0.0.1 --ecs 36.110.1.0/24 --socket {socket}\n  \
+             {portolan} explain {SERVICE} --from 36.110.1.1 -c {}   # without a node: only Beijing's own servers\n  {portolan} status --socket {socket}\n  \
              {portolan} drain site:frankfurt --reason test --socket {}\n  \
              curl -X POST http://{control}/stop/beijing/ct\n  curl -X POST http://{control}/start/beijing/ct\n",
             self.paint.bold("To try in another terminal:"),
@@ -250,6 +259,11 @@ impl Demo {
             dir.join("fra1.sock").display(),
         ));
     }
+}
+
+/// Whether nobody listens there, by UDP and TCP.
+fn is_free(at: SocketAddr) -> bool {
+    std::net::UdpSocket::bind(at).is_ok() && std::net::TcpListener::bind(at).is_ok()
 }
 
 /// How to call this program from another terminal: by its name where the search path has it, else by its place.

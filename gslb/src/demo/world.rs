@@ -1,6 +1,8 @@
-//! The demo's world: sites, links, addresses on loopback, and the files its nodes read.
+//! The demo's world: sites, links, addresses on loopback, keys, and the files its nodes read.
 
-use std::io;
+use super::Failure;
+use crate::clock;
+use portolan_peer::pki::{self, Making, Pin};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
@@ -74,18 +76,38 @@ pub(super) fn places() -> impl Iterator<Item = (Ipv4Addr, String)> {
     })
 }
 
-/// Writes everything the nodes read. `port` is that of the backends, `dns` those of the nodes.
-pub(super) fn write(dir: &Path, port: u16, dns: &[SocketAddr]) -> io::Result<()> {
+/// Where things of the demo listen.
+pub(super) struct Sockets {
+    /// Port of the backends.
+    pub(super) backends: u16,
+    /// Where each node answers.
+    pub(super) dns: Vec<SocketAddr>,
+    /// Where each node talks to the others.
+    pub(super) peers: Vec<SocketAddr>,
+}
+
+/// Writes everything the nodes read.
+pub(super) fn write(dir: &Path, sockets: &Sockets) -> Result<(), Failure> {
     let tables = dir.join("isp-tables");
     std::fs::create_dir_all(&tables)?;
     for (name, bytes) in TABLES {
         std::fs::write(tables.join(name), bytes)?;
     }
     std::fs::write(dir.join("demo.example.zone"), ZONE)?;
-    for (site, dns) in SITES.iter().zip(dns) {
-        std::fs::write(dir.join(format!("{}.toml", site.node)), config(site, port, *dns))?;
+    let pins = keys(&dir.join("pki"))?;
+    for (at, site) in SITES.iter().enumerate() {
+        std::fs::write(dir.join(format!("{}.toml", site.node)), config(at, sockets, &pins))?;
     }
     Ok(())
+}
+
+/// Keys for all nodes, as `portolan pki init` and `portolan pki issue` make them.
+fn keys(dir: &Path) -> Result<Vec<Pin>, Failure> {
+    let now_s = i64::try_from(clock::unix_s())?;
+    let making = Making { days: None, force: true, renew: false, now_s };
+    pki::init(dir, &making)?;
+    let pins = SITES.iter().map(|site| Ok(pki::issue(dir, site.node, &making)?.pin));
+    pins.collect()
 }
 
 const ZONE: &str = "\
@@ -103,7 +125,11 @@ mail    A    127.20.1.25
 static  TXT  \"an ordinary record beside the balanced name\"
 ";
 
-fn config(site: &Site, port: u16, dns: SocketAddr) -> String {
+fn config(at: usize, sockets: &Sockets, pins: &[Pin]) -> String {
+    let (Some(site), Some(dns), Some(listen)) = (SITES.get(at), sockets.dns.get(at), sockets.peers.get(at))
+    else {
+        return String::new();
+    };
     let mut text = format!(
         r#"version = 1
 
@@ -127,10 +153,24 @@ america = ["73.0.0.0/8", "71.96.0.0/11"]
 [api]
 listen = "./{node}.sock"
 
+[peers]                          # the other nodes: each knows them by their keys
+listen = "{listen}"
+identity = "pki/{node}"
+trace = "{node}.trace"
+members = [
 "#,
         node = site.node,
         name = site.name,
     );
+    for ((other, peers), pin) in SITES.iter().zip(&sockets.peers).zip(pins) {
+        if other.node != site.node {
+            text += &format!(
+                "  {{ name = \"{}\", site = \"{}\", address = \"{peers}\", pin = \"{pin}\" }},\n",
+                other.node, other.name
+            );
+        }
+    }
+    text += "]\n\n";
     for site in &SITES {
         let links =
             site.links.iter().map(|(link, isp, _)| format!("{{ name = \"{link}\", isp = \"{isp}\" }}"));
@@ -142,25 +182,31 @@ listen = "./{node}.sock"
 name = "{SERVICE}"
 ttl = 5
 choose = ["acl", "isp", "weighted-round-robin"]
-check.http = {{ port = {port}, path = "/healthz", interval = "500ms", timeout = "400ms", rise = 1, fall = 1 }}
+members = "peers"                # every virtual server of this service, here and at the other sites
 acl = [
   {{ from = "asia", prefer = "beijing" }},
   {{ from = "europe", prefer = "frankfurt" }},
   {{ from = "america", prefer = "ashburn" }},
 ]
-members = [
 "#
     );
-    for (s, site) in SITES.iter().enumerate() {
-        for (l, (link, _, weight)) in site.links.iter().enumerate() {
-            let address = address(s, l);
-            text += &format!(
-                "  {{ site = \"{}\", link = \"{link}\", address = \"{address}\", weight = {weight} }},\n",
-                site.name
-            );
-        }
+    for (l, (link, _, weight)) in site.links.iter().enumerate() {
+        let (address, port) = (address(at, l), sockets.backends);
+        text += &format!(
+            r#"
+[[virtual_server]]
+name = "www-{link}"
+service = "{SERVICE}"
+link = "{link}"
+address = "{address}"
+weight = {weight}
+ports = [{port}]
+mode = "external"
+check.http = {{ path = "/healthz", interval = "500ms", timeout = "400ms", rise = 1, fall = 1 }}
+"#
+        );
     }
-    text + "]\n"
+    text
 }
 
 #[cfg(test)]
@@ -170,8 +216,8 @@ mod tests {
     #[test]
     fn the_configs_are_good() {
         let dir = tempfile::tempdir().unwrap();
-        let dns: Vec<SocketAddr> = (0..3).map(|site| (node_address(site), 0).into()).collect();
-        write(dir.path(), 8080, &dns).unwrap();
+        let at = |port| (0..3).map(|site| (node_address(site), port).into()).collect();
+        write(dir.path(), &Sockets { backends: 8080, dns: at(0), peers: at(7353) }).unwrap();
         for site in &SITES {
             let config = portolan_config::load(&dir.path().join(format!("{}.toml", site.node)));
             let config = config.unwrap_or_else(|problems| panic!("{}", problems.render(false)));

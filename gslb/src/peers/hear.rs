@@ -3,6 +3,7 @@
 use super::hearsay::{Age, News};
 use super::{Batch, Line, monotonic_ms, own, server_of};
 use crate::engine::{Engine, lock};
+use portolan_peer::codec::Code;
 use portolan_peer::transport::Events;
 use portolan_peer::{Claim, Event, Key, PeerState, VirtualServer};
 use std::collections::BTreeSet;
@@ -14,6 +15,11 @@ use tracing::{debug, info, warn};
 const EVENTS: usize = 1024;
 /// Members that come or go together make one new plan; this is how long the first waits for the others.
 const COALESCE: Duration = Duration::from_millis(20);
+
+/// How long a peer that fails again wakes nobody.
+const QUIET_MS: u64 = 60_000;
+/// Warnings remembered.
+const WARNED: usize = 4_096;
 
 /// Hears peers until their endpoint ends.
 pub(crate) async fn listen(engine: Weak<Engine>, mut events: Events) {
@@ -95,7 +101,13 @@ fn news_of(engine: &Engine, line: &Line, event: Event) -> Vec<News> {
             info!(peer, "a session with the peer stands");
             engine.loss_told(&peer, false);
         }
-        Event::PeerDown { peer, why } => warn!(peer, why, "the peer is lost"),
+        Event::PeerDown { peer, why } => {
+            if engine.is_worth_a_warning("lost", &peer) {
+                warn!(peer, why, "the peer is lost");
+            } else {
+                info!(peer, why, "the peer is lost again");
+            }
+        }
         Event::Synced { peer } => {
             debug!(peer, "the peer has told all");
             tell_differences(line, &peer);
@@ -118,7 +130,11 @@ fn news_of(engine: &Engine, line: &Line, event: Event) -> Vec<News> {
         }
         Event::Expired { author, keys } => return expired(engine, line, author, &keys),
         Event::Notice { peer, is_theirs, code, text } => {
-            info!(peer, is_theirs, ?code, text, "a notice");
+            if is_for_people(code) && engine.is_worth_a_warning("notice", &peer) {
+                warn!(peer, is_theirs, ?code, text, "the peer and this node do not go together");
+            } else {
+                info!(peer, is_theirs, ?code, text, "a notice");
+            }
         }
         Event::Conflict { kept, dropped } => warn!(
             target_name = kept.target,
@@ -142,6 +158,22 @@ fn news_of(engine: &Engine, line: &Line, event: Event) -> Vec<News> {
         Event::Asked { .. } | Event::Replied { .. } | Event::Close { .. } => {}
     }
     Vec::new()
+}
+
+/// Whether a notice says that configs or keys are to be mended; other reasons mend themselves.
+fn is_for_people(code: Code) -> bool {
+    match code {
+        Code::Malformed
+        | Code::Version
+        | Code::WrongNode
+        | Code::WrongSite
+        | Code::DuplicateName
+        | Code::OldEpoch
+        | Code::Flood
+        | Code::Refused
+        | Code::Unconfigured => true,
+        Code::Stopping | Code::Replaced | Code::Handshake | Code::Silence | Code::Other(_) => false,
+    }
 }
 
 fn claimed(engine: &Engine, line: &Line, author: String, key: &Key) -> Vec<News> {
@@ -241,6 +273,22 @@ fn tell_differences(line: &Line, author: &str) {
 }
 
 impl Engine {
+    /// Whether somebody should be woken: a peer that fails again and again is told of now and then.
+    fn is_worth_a_warning(&self, kind: &'static str, peer: &str) -> bool {
+        let now_ms = monotonic_ms();
+        let mut warned = lock(&self.peers_warned);
+        // as many as there are peers, but for those that left the config
+        if warned.len() > WARNED {
+            warned.retain(|_, at_ms| now_ms.saturating_sub(*at_ms) < QUIET_MS);
+        }
+        let at_ms = warned.get(&(kind, peer.to_owned())).copied();
+        let is_worth = at_ms.is_none_or(|at_ms| now_ms.saturating_sub(at_ms) >= QUIET_MS);
+        if is_worth {
+            warned.insert((kind, peer.to_owned()), now_ms);
+        }
+        is_worth
+    }
+
     /// Notes that the end of a peer's claims was told; whether that is news.
     fn loss_told(&self, peer: &str, is_lost: bool) -> bool {
         let mut told = lock(&self.losses_told);
