@@ -49,10 +49,12 @@ pub struct Decisions {
     pub unmeasured_percent: f64,
     /// Decisions that tried another site, in percent.
     pub explored_percent: f64,
-    /// Changes of a prefix's site, and those without cause.
+    /// Changes of a prefix's site.
     pub changes: u64,
-    /// See `changes`.
+    /// Changes without cause: no state changed, nothing was learned, and it is not nearer.
     pub idle_changes: u64,
+    /// Those of them after which it is farther.
+    pub worse_changes: u64,
     /// Cells that nodes told each other.
     pub cells: u64,
 }
@@ -108,6 +110,7 @@ impl Decisions {
             explored_percent: 100.0 * per_query(span.explored),
             changes: span.changes,
             idle_changes: span.idle_changes,
+            worse_changes: span.worse_changes,
             cells: span.cells,
         }
     }
@@ -166,7 +169,7 @@ impl Report {
         for it in self.strategies.iter().filter(|it| it.strategy == Strategy::Portolan) {
             text += "\nportolan by quarter of an hour\n";
             text += &format!(
-                "{:>9}{:>9}{:>9}{:>9}{:>9}{:>11}{:>11}{:>12}{:>9}{:>9}{:>8}\n",
+                "{:>9}{:>9}{:>9}{:>9}{:>9}{:>11}{:>11}{:>12}{:>9}{:>9}{:>9}{:>8}\n",
                 "queries",
                 "median",
                 "p95",
@@ -177,11 +180,12 @@ impl Report {
                 "unmeasured",
                 "changes",
                 "idle",
+                "worse",
                 "cells"
             );
             for q in &it.quarters {
                 text += &format!(
-                    "{:>9}{:>9.1}{:>9.1}{:>9.1}{:>8.1}%{:>11.4}{:>11}{:>11.1}%{:>9}{:>9}{:>8}\n",
+                    "{:>9}{:>9.1}{:>9.1}{:>9.1}{:>8.1}%{:>11.4}{:>11}{:>11.1}%{:>9}{:>9}{:>9}{:>8}\n",
                     q.queries,
                     q.regret_ms.median,
                     q.regret_ms.p95,
@@ -192,6 +196,7 @@ impl Report {
                     q.unmeasured_percent,
                     q.changes,
                     q.idle_changes,
+                    q.worse_changes,
                     q.cells,
                 );
             }

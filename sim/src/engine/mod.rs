@@ -49,6 +49,14 @@ pub struct Outcome {
     pub peak: f64,
 }
 
+/// What was chosen for an asker when it asked last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settled {
+    point: Option<u16>,
+    /// From how many points its prefix was measured then.
+    known: u16,
+}
+
 struct Sim<'w> {
     world: &'w World,
     options: Options,
@@ -65,7 +73,10 @@ struct Sim<'w> {
     loads: Vec<Option<f32>>,
     /// By asker: the point whose address its cache holds, and the one that was settled on before.
     cached: Vec<Option<u16>>,
-    settled: Vec<Option<u16>>,
+    settled: Vec<Settled>,
+    /// By end: from how many points it was measured once at least.
+    known: Vec<u16>,
+    measured: std::collections::BTreeSet<(EndId, u16)>,
     wavered: Vec<bool>,
     /// When states last changed, so that changes after that have a cause.
     stirred_ms: u64,
@@ -132,7 +143,9 @@ impl<'w> Sim<'w> {
             nodes,
             row: Row::default(),
             cached: vec![None; world.askers.len()],
-            settled: vec![None; world.askers.len()],
+            settled: vec![Settled::default(); world.askers.len()],
+            known: vec![0; world.ends.len()],
+            measured: std::collections::BTreeSet::new(),
             wavered: vec![false; world.prefixes],
             stirred_ms: 0,
             by_point: vec![0.0; points_count],
@@ -227,6 +240,12 @@ impl<'w> Sim<'w> {
         let it = self.world.end(end);
         let prefix = Prefix::new(it.network, it.length);
         let point = PointId(point as u16);
+        if rtt_us.is_some()
+            && self.measured.insert((end, point.0))
+            && let Some(known) = self.known.get_mut(end.0 as usize)
+        {
+            *known += 1;
+        }
         if let Some(node) = self.nodes.get_mut(node) {
             node.table.observe(self.now_ms, Sample { prefix, point, rtt_us, hops: None, source });
         }

@@ -1,6 +1,6 @@
 //! One query: which node gets it, what it decides, what that is worth, and what is learned by it.
 
-use super::{Sim, Strategy, What, exponential};
+use super::{Settled, Sim, Strategy, What, exponential};
 use crate::world::{Asker, EndId, World};
 use portolan_balance::proximity::Source;
 use portolan_balance::{Ask, Client, Dice, Outcome, ServiceId, Silent, decide};
@@ -25,7 +25,7 @@ impl Sim<'_> {
         self.span.unmeasured += u64::from(is_unmeasured);
         self.span.explored += u64::from(settled != chosen);
         if let Some(point) = chosen {
-            self.judge(number as usize, asker, usize::from(point), gap_ms);
+            self.judge(asker, usize::from(point));
         }
         self.note_change(number as usize, asker, settled);
         self.move_load(number as usize, asker.rate, chosen);
@@ -82,9 +82,8 @@ impl Sim<'_> {
         (settled, chosen, is_unmeasured)
     }
 
-    fn judge(&mut self, _number: usize, asker: &Asker, point: usize, gap_ms: u64) {
+    fn judge(&mut self, asker: &Asker, point: usize) {
         // the answer serves those who ask while it is kept
-        let _ = gap_ms;
         let lookups = 1.0 + asker.rate * f64::from(self.world.ttl_s);
         for (end, rate) in &asker.clients {
             let share = rate / asker.rate;
@@ -99,25 +98,31 @@ impl Sim<'_> {
         }
     }
 
-    /// A change without cause: no state changed of late, and the new site is not nearer.
+    /// What a change of the settled site comes from.
     fn note_change(&mut self, number: usize, asker: &Asker, settled: Option<u16>) {
+        let subject = asker.subnet.unwrap_or(asker.source);
+        let known = self.known.get(subject.0 as usize).copied().unwrap_or_default();
         let Some(before) = self.settled.get_mut(number) else { return };
-        let before = std::mem::replace(before, settled);
+        let Settled { point: before, known: known_before } =
+            std::mem::replace(before, Settled { point: settled, known });
         let (Some(before), Some(after)) = (before, settled) else { return };
         if before == after {
             return;
         }
         self.span.changes += 1;
         let quiet_ms = 2_000 * u64::from(self.world.ttl_s);
-        if self.stirred_ms > 0 && self.now_ms - self.stirred_ms < quiet_ms {
-            return;
-        }
+        let is_stirred = self.stirred_ms > 0 && self.now_ms - self.stirred_ms < quiet_ms;
         let Some((end, _)) = asker.clients.first() else { return };
         let rtt = |point: u16| self.world.rtt_ms(*end, usize::from(point), self.now_ms);
-        if rtt(after) + BETTER_MS < rtt(before) {
+        let is_nearer = rtt(after) + BETTER_MS < rtt(before);
+        let is_farther = rtt(before) + BETTER_MS < rtt(after);
+        // something was learned, and it did not mislead
+        let is_learned = known > known_before && !is_farther;
+        if is_stirred || is_nearer || is_learned {
             return;
         }
         self.span.idle_changes += 1;
+        self.span.worse_changes += u64::from(is_farther);
         for (end, _) in &asker.clients {
             if let Some(wavered) = self.wavered.get_mut(end.0 as usize) {
                 *wavered = true;

@@ -95,10 +95,12 @@ pub struct Span {
     pub answered: u64,
     /// Queries answered truncated.
     pub solicited: u64,
-    /// Changes of the site chosen for a prefix: all, and those after which it is no better.
+    /// Changes of the site chosen for a prefix.
     pub changes: u64,
-    /// See `changes`.
+    /// Changes without cause: no state changed, nothing was learned, and it is not nearer.
     pub idle_changes: u64,
+    /// Those of them after which it is farther.
+    pub worse_changes: u64,
     /// Cells that nodes told each other.
     pub cells: u64,
 }
@@ -117,6 +119,7 @@ impl Span {
             solicited,
             changes,
             idle_changes,
+            worse_changes,
             cells,
         } = other;
         self.queries += queries;
@@ -130,6 +133,7 @@ impl Span {
         self.solicited += solicited;
         self.changes += changes;
         self.idle_changes += idle_changes;
+        self.worse_changes += worse_changes;
         self.cells += cells;
     }
 }
