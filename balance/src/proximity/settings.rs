@@ -46,6 +46,8 @@ pub struct Settings {
     pub active_ttl_ms: u64,
     /// A prefix is probed from a point at most this often.
     pub probe_ms: u64,
+    /// Most probes asked for, as a share of the queries that the table is told of.
+    pub probe_permille: u16,
     /// Share of decisions that try another candidate.
     pub explore_permille: u16,
     /// How much worse a tried candidate may be.
@@ -66,6 +68,7 @@ impl Default for Settings {
             passive_ttl_ms: 3_600_000,
             active_ttl_ms: 21_600_000,
             probe_ms: 600_000,
+            probe_permille: 15,
             explore_permille: 15,
             explore_limit_us: 50_000,
         }
@@ -90,6 +93,7 @@ impl Settings {
         self.passive_ttl_ms = self.passive_ttl_ms.clamp(self.window_ms, 30 * 86_400_000);
         self.active_ttl_ms = self.active_ttl_ms.clamp(self.window_ms, 30 * 86_400_000);
         self.probe_ms = self.probe_ms.clamp(1_000, 86_400_000);
+        self.probe_permille = self.probe_permille.min(1000);
         self.explore_permille = self.explore_permille.min(20);
         self.explore_limit_us = self.explore_limit_us.min(50_000);
         self

@@ -111,6 +111,8 @@ pub(crate) fn compile(
         passive_ttl_ms: millis(length(passive_ttl, second..=DAY * 30, problems)),
         active_ttl_ms: millis(length(active_ttl, second..=DAY * 30, problems)),
         probe_ms: millis(length(&active.every, Duration::from_secs(60)..=DAY, problems)),
+        // no key of its own: a share of the queries that no config should need to change
+        probe_permille: Settings::default().probe_permille,
         // X: 1-2 % of clients, and none more than 50 ms worse off
         explore_permille: (real(&explore.share, 0.0..=0.02, problems) * 1000.0).round() as u16,
         explore_limit_us: micros(length(

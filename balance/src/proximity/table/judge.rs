@@ -11,6 +11,10 @@ use crate::proximity::{PointId, Prefix, Settings, Source};
 
 /// Light in fibre goes this far and back in a millisecond: nothing is quicker.
 const KM_A_MS: f64 = 100.0;
+/// What is predicted beside something measured must look better by this to be as good: predictions are often wrong,
+/// and the best of many is more often so than not.
+const DOUBT_PERCENT: u32 = 20;
+const DOUBT_US: u32 = 10_000;
 /// A placed prefix whose measurements fit worse than this is a guess.
 const FITS: f32 = 0.25;
 
@@ -108,8 +112,9 @@ impl Table {
         if let Some(target) = beside.min_by_key(|target| target.us) {
             return Some(target);
         }
+        let doubt = |us: u32| if live.is_empty() { 0 } else { (us / 100 * DOUBT_PERCENT).max(DOUBT_US) };
         let predicted = |us: u32, source: Source| Target {
-            us,
+            us: us.saturating_add(doubt(us)),
             source,
             is_peers: false,
             is_weak: false,
@@ -152,7 +157,7 @@ impl Table {
     }
 
     /// The groups around a prefix, the nearest first.
-    fn covers_around(&self, prefix: &Prefix) -> impl Iterator<Item = &Group> {
+    pub(super) fn covers_around(&self, prefix: &Prefix) -> impl Iterator<Item = &Group> {
         [self.block(*prefix), self.wide(*prefix)].into_iter().filter_map(|around| self.covers.get(&around))
     }
 

@@ -126,6 +126,7 @@ pub struct Table {
     grouped_s: u32,
     news: u64,
     ranks: Ranks,
+    budget: wanted::Budget,
     counters: Counters,
 }
 
@@ -163,6 +164,7 @@ impl Table {
             window: 0,
             grouped_s: 0,
             news: 0,
+            budget: wanted::Budget::UNLIMITED,
             counters: Counters::default(),
         }
     }
@@ -185,6 +187,7 @@ impl Table {
         let old = std::mem::replace(self, Self::new(settings, points));
         self.nets.clone_from(&old.nets);
         self.counters = old.counters;
+        self.budget = old.budget;
         self.window = old.window;
         let cells: Vec<Cell> = old.entries(now_ms).collect();
         for cell in cells {

@@ -327,10 +327,13 @@ fn measuring_begins_far_apart_and_goes_on_with_what_could_be_best() {
     }));
     let mut table = Table::new(Settings::default(), points);
     let address: IpAddr = "192.0.2.1".parse().unwrap();
-    let first = table.wanted(0, address).unwrap().points;
-    assert_eq!(first, [PointId(0), PointId(4), PointId(2)], "one of each corner");
-    assert_eq!(table.wanted(1000, address), None, "these are on their way");
-    for (point, ms) in [(0, 145), (2, 12), (4, 140)] {
+    let wanted = |table: &mut Table, now_ms| table.wanted(now_ms, address).map(|it| it.points);
+    assert_eq!(wanted(&mut table, 0), Some(vec![PointId(0)]), "one, for nobody knows whether it answers");
+    assert_eq!(wanted(&mut table, 1000), None, "this is on its way");
+    table.observe(1100, sample("192.0.2.0/24", 0, 145));
+    table.publish(1100);
+    assert_eq!(wanted(&mut table, 1200), Some(vec![PointId(4), PointId(2)]), "the other corners");
+    for (point, ms) in [(2, 12), (4, 140)] {
         table.observe(2000, sample("192.0.2.0/24", point, ms));
     }
     table.publish(2000);
