@@ -6,11 +6,13 @@
 //!                                                                                     report ◄─ regret, probes, changes
 //! ```
 //! Stations: [`generate`] (worlds from a seed), [`world`] (a world file, checked), `believed` (what the program is
-//! told), [`engine`] (the run), [`report`] (figures beside those of simpler ways to choose).
+//! told), [`engine`] (the run), [`report`] (figures beside those of simpler ways to choose). Apart from those,
+//! [`peers`] (what agreement between many nodes costs).
 
 mod believed;
 pub mod engine;
 pub mod generate;
+pub mod peers;
 pub mod report;
 pub mod world;
 

@@ -39,8 +39,10 @@ pub struct Decisions {
     pub within_5ms_by_lookup_percent: f64,
     /// Lookups answered with a site that did not serve, in percent.
     pub failed_percent: f64,
-    /// Probe packets per query.
+    /// Measurements by probes per query, and the packets they took.
     pub probes_per_query: f64,
+    /// See `probes_per_query`.
+    pub probe_packets_per_query: f64,
     /// Measurements by probes that were answered.
     pub probes_answered: u64,
     /// Truncated answers per query.
@@ -104,6 +106,7 @@ impl Decisions {
             within_5ms_by_lookup_percent: round(100.0 * span.by_lookup.near()),
             failed_percent: if lookups > 0.0 { round(100.0 * span.failed / lookups) } else { 0.0 },
             probes_per_query: per_query(span.probes),
+            probe_packets_per_query: per_query(span.packets),
             probes_answered: span.answered,
             solicited_per_query: per_query(span.solicited),
             unmeasured_percent: 100.0 * per_query(span.unmeasured),

@@ -7,6 +7,19 @@ use std::rc::Rc;
 
 use crate::world::EndId;
 
+/// A measurement under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe {
+    /// The node that wants it, and the one that does it.
+    pub(super) by: usize,
+    pub(super) node: usize,
+    pub(super) point: usize,
+    pub(super) end: EndId,
+    /// Packets sent, and the best time so far.
+    pub(super) tried: u32,
+    pub(super) best_us: Option<u32>,
+}
+
 /// Something that is to happen.
 #[derive(Clone, Debug)]
 pub(super) enum What {
@@ -19,11 +32,13 @@ pub(super) enum What {
     /// Claims arrive.
     Hear { node: usize, cells: Rc<Vec<Cell>> },
     /// A node is asked to measure.
-    Asked { node: usize, point: usize, end: EndId },
+    Asked { by: usize, node: usize, point: usize, end: EndId },
     /// A probe is to be sent.
-    Send { node: usize, point: usize, end: EndId, tried: u32, best_us: Option<u32> },
+    Send(Probe),
     /// Its fate is known.
-    Sent { node: usize, point: usize, end: EndId, tried: u32, best_us: Option<u32> },
+    Sent(Probe),
+    /// A peer says that a target was silent.
+    Silent { node: usize, point: usize, end: EndId },
     /// States and loads are looked at.
     Stand,
     /// Probe everything: the next prefix of a point.

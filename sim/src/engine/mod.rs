@@ -19,7 +19,7 @@ pub use options::Options;
 
 use crate::believed::{Believed, Strategy, points};
 use crate::world::{EndId, World};
-use agenda::{Agenda, What};
+use agenda::{Agenda, Probe, What};
 use fastrand::Rng;
 use node::Node;
 use portolan_balance::proximity::{PointId, Prefix, Sample, Source, Table};
@@ -29,6 +29,8 @@ use tally::Span;
 
 /// How often states and loads are looked at.
 const STAND_MS: u64 = 1_000;
+/// How often loads are told.
+const LOADS_MS: u64 = 10_000;
 /// How long a probe waits for an answer.
 const TIMEOUT_MS: u64 = 900;
 /// Spans are so long.
@@ -109,7 +111,7 @@ impl<'w> Sim<'w> {
         let believed = Believed::new(world, options.strategy, &options.proximity);
         let points_count = world.points.len();
         // what is measured everywhere is the same everywhere: one table stands for all
-        let is_shared = options.strategy != Strategy::Portolan;
+        let is_shared = options.strategy != Strategy::Portolan || options.shared_table;
         let nodes = if is_shared { 1 } else { world.sites.len() };
         let nodes = (0..nodes)
             .map(|site| {
@@ -191,9 +193,10 @@ impl<'w> Sim<'w> {
                     }
                 }
             }
-            What::Asked { node, point, end } => self.asked(node, point, end),
-            What::Send { node, point, end, tried, best_us } => self.send(node, point, end, tried, best_us),
-            What::Sent { node, point, end, tried, best_us } => self.sent(node, point, end, tried, best_us),
+            What::Asked { by, node, point, end } => self.asked(by, node, point, end),
+            What::Silent { node, point, end } => self.observe(node, end, point, None, Source::Icmp),
+            What::Send(probe) => self.send(probe),
+            What::Sent(probe) => self.sent(probe),
             What::Stand => self.stand(),
             What::Sweep { point, next } => self.sweep(point, next),
         }
@@ -256,44 +259,52 @@ impl<'w> Sim<'w> {
         if self.nodes.len() == 1 { 0 } else { self.world.points.get(point).map_or(0, |it| it.site) }
     }
 
-    fn asked(&mut self, number: usize, point: usize, end: EndId) {
+    fn asked(&mut self, by: usize, number: usize, point: usize, end: EndId) {
         let options = &self.options;
         let Some(node) = self.nodes.get_mut(number) else { return };
         if let Some(at_ms) = node.admit(self.now_ms, end, point, options) {
-            self.agenda.plan(at_ms, What::Send { node: number, point, end, tried: 0, best_us: None });
+            self.span.probes += 1;
+            let probe = Probe { by, node: number, point, end, tried: 0, best_us: None };
+            self.agenda.plan(at_ms, What::Send(probe));
         }
     }
 
-    fn send(&mut self, number: usize, point: usize, end: EndId, tried: u32, best_us: Option<u32>) {
+    fn send(&mut self, mut probe: Probe) {
         let now_ms = self.now_ms;
         let most = self.options.in_flight;
-        let Some(node) = self.nodes.get_mut(number) else { return };
+        let Some(node) = self.nodes.get_mut(probe.node) else { return };
         if node.in_flight >= most {
-            self.agenda.plan(now_ms + 10, What::Send { node: number, point, end, tried, best_us });
+            self.agenda.plan(now_ms + 10, What::Send(probe));
             return;
         }
         node.in_flight += 1;
-        self.span.probes += 1;
-        let rtt_us = if self.world.end(end).answers_probes { self.measure(end, point) } else { None };
+        self.span.packets += 1;
+        let answers = self.world.end(probe.end).answers_probes;
+        let rtt_us = if answers { self.measure(probe.end, probe.point) } else { None };
         let rtt_us = rtt_us.filter(|us| u64::from(*us) < TIMEOUT_MS * 1000);
         let at_ms = now_ms + rtt_us.map_or(TIMEOUT_MS, |us| u64::from(us) / 1000);
-        let best_us = best_us.into_iter().chain(rtt_us).min();
-        self.agenda.plan(at_ms, What::Sent { node: number, point, end, tried: tried + 1, best_us });
+        probe.best_us = probe.best_us.into_iter().chain(rtt_us).min();
+        probe.tried += 1;
+        self.agenda.plan(at_ms, What::Sent(probe));
     }
 
-    fn sent(&mut self, number: usize, point: usize, end: EndId, tried: u32, best_us: Option<u32>) {
+    fn sent(&mut self, probe: Probe) {
+        let Probe { by, node: number, point, end, tried, best_us } = probe;
         let most =
             if best_us.is_some() { self.options.tries } else { self.options.tries * self.options.methods };
         let Some(node) = self.nodes.get_mut(number) else { return };
         node.in_flight -= 1;
         if tried < most.max(1) {
             let at_ms = node.slot(self.now_ms, &self.options);
-            self.agenda.plan(at_ms, What::Send { node: number, point, end, tried, best_us });
+            self.agenda.plan(at_ms, What::Send(probe));
             return;
         }
         node.note(end, point, best_us.is_some());
         self.span.answered += u64::from(best_us.is_some());
         self.observe(number, end, point, best_us, Source::Icmp);
+        if best_us.is_none() && by != number {
+            self.agenda.plan(self.now_ms + self.options.claim_ms, What::Silent { node: by, point, end });
+        }
     }
 
     /// Probes one prefix after the other, all within ten minutes.
@@ -307,6 +318,7 @@ impl<'w> Sim<'w> {
                 continue;
             }
             self.span.probes += 1;
+            self.span.packets += 1;
             if self.world.end(end).answers_probes
                 && let Some(us) = self.measure(end, point)
             {
@@ -341,11 +353,12 @@ impl<'w> Sim<'w> {
         if is_other {
             self.stirred_ms = now_ms;
         }
-        if is_other || (loads != self.loads && now_ms.is_multiple_of(10 * STAND_MS)) {
+        let is_told = loads != self.loads && now_ms.is_multiple_of(LOADS_MS);
+        if is_other || is_told {
             self.view = self.believed.view(&known, &loads);
             self.known_up = known;
+            self.loads = loads;
         }
-        self.loads = loads;
     }
 
     fn finish(mut self) -> Outcome {

@@ -24,6 +24,8 @@ pub struct Options {
     pub claim_ms: u64,
     /// How long it takes until a failure is known at all sites.
     pub detect_ms: u64,
+    /// Whether one table stands for all nodes, as if claims took no time.
+    pub shared_table: bool,
     /// Whether sites see the TCP handshakes of the clients that come.
     pub handshakes: bool,
     /// Share of queries to answer truncated, so that the resolver comes by TCP; 0 is none.
@@ -52,7 +54,8 @@ impl Default for Options {
             tell_cells: 1_000,
             claim_ms: 100,
             detect_ms: 2_000,
-            handshakes: true,
+            shared_table: false,
+            handshakes: false,
             solicit_permille: 5,
             probes: true,
             tries: 1,

@@ -156,6 +156,7 @@ impl Sim<'_> {
         let by_itself = self.rng.f64() < world.tcp;
         let Some(it) = self.nodes.get_mut(node) else { return };
         it.see(asker.source);
+        it.table.queries(1);
         let permille = self.options.solicit_permille;
         let is_solicited = !by_itself
             && permille > 0
@@ -204,7 +205,8 @@ impl Sim<'_> {
             let point = usize::from(point.0);
             let other = self.node_of(point);
             let wait_ms = if other == node { 0 } else { ASK_MS };
-            self.agenda.plan(self.now_ms + wait_ms, What::Asked { node: other, point, end: target });
+            self.agenda
+                .plan(self.now_ms + wait_ms, What::Asked { by: node, node: other, point, end: target });
         }
     }
 }

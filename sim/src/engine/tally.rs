@@ -89,8 +89,10 @@ pub struct Span {
     pub explored: u64,
     /// Queries by clients that no node had measured.
     pub unmeasured: u64,
-    /// Packets sent to probe.
+    /// Measurements by probes, and the packets they took.
     pub probes: u64,
+    /// See `probes`.
+    pub packets: u64,
     /// Measurements answered.
     pub answered: u64,
     /// Queries answered truncated.
@@ -115,6 +117,7 @@ impl Span {
             explored,
             unmeasured,
             probes,
+            packets,
             answered,
             solicited,
             changes,
@@ -129,6 +132,7 @@ impl Span {
         self.explored += explored;
         self.unmeasured += unmeasured;
         self.probes += probes;
+        self.packets += packets;
         self.answered += answered;
         self.solicited += solicited;
         self.changes += changes;
