@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{demo, dump, offline, pki, run};
+use crate::{demo, dump, offline, pki, run, sim_command};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use portolan_api::{ExplainQuery, LookupQuery, Version};
 use portolan_ctl::run::{finish, show};
@@ -76,6 +76,11 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Measure decisions in a simulated world, or what agreement between many nodes costs
+    #[command(
+        after_help = "Examples:\n  portolan sim\n  portolan sim --world world.json --strategy portolan,geo --json\n  portolan sim --peers 100 --servers 1000\n  portolan sim generate --seed 7 -o world.json\n\ndocs/simulation.md describes world files and figures."
+    )]
+    Sim(sim_command::Sim),
     /// Run three sites with several ISP links each on this machine's loopback, and try them
     #[command(
         after_help = "Examples:\n  portolan demo\n  portolan demo --once\n\nIt starts small HTTP servers to check, asks for clients of several operators, stops a server and\nshows the answers change. Then it stays up for your own dig until Ctrl-C."
@@ -190,6 +195,7 @@ pub fn main() -> Exit {
             output::write(&String::from_utf8_lossy(&script));
             Exit::Good
         }
+        Command::Sim(sim) => sim_command::run(sim, json),
         Command::Demo { once } => demo::run(once),
         Command::Version => {
             let version =

@@ -34,6 +34,7 @@ mod pki;
 pub mod publisher;
 pub mod roster;
 pub mod run;
+mod sim_command;
 pub mod state;
 pub mod tables;
 pub mod target;
