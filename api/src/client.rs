@@ -142,6 +142,21 @@ impl Client {
         Ok(Frames { response, endpoint: self.endpoint.clone(), held: Vec::new() })
     }
 
+    /// What is known of clients' distances.
+    pub async fn proximity(&self, query: &ProximityQuery) -> Result<ProximityShown, ClientError> {
+        self.get("/v1/proximity", query).await
+    }
+
+    /// All of it.
+    pub async fn proximity_export(&self) -> Result<Vec<ProximityPoint>, ClientError> {
+        self.get("/v1/proximity/export", &()).await
+    }
+
+    /// Writes a round-trip time, or takes it away.
+    pub async fn proximity_set(&self, request: &StaticRequest) -> Result<StaticResult, ClientError> {
+        self.post("/v1/proximity/static", request, TIMEOUT).await
+    }
+
     /// The metrics text.
     pub async fn metrics(&self) -> Result<String, ClientError> {
         let response = self.send(self.http.get(self.url("/metrics"))).await?;

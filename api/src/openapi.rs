@@ -19,6 +19,9 @@ use utoipa::OpenApi;
         routes::lookup,
         routes::peers,
         routes::frames,
+        routes::proximity,
+        routes::proximity_export,
+        routes::proximity_set,
         routes::metrics,
         routes::openapi
     ),

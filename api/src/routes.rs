@@ -34,6 +34,12 @@ pub trait Node: Send + Sync + 'static {
     fn peers(&self) -> Result<Option<PeersStatus>, ApiError>;
     /// The frames between this node and its peers from now on.
     fn frames(&self, query: &FramesQuery) -> Result<mpsc::Receiver<FrameSeen>, ApiError>;
+    /// What is known of clients' distances.
+    fn proximity(&self, query: &ProximityQuery) -> Result<ProximityShown, ApiError>;
+    /// All of it.
+    fn proximity_export(&self) -> Result<Vec<ProximityPoint>, ApiError>;
+    /// Writes a round-trip time, or takes it away.
+    fn proximity_set(&self, request: &StaticRequest) -> Result<StaticResult, ApiError>;
     /// The metrics in OpenMetrics text form.
     fn metrics(&self) -> Result<String, ApiError>;
 }
@@ -55,6 +61,9 @@ pub fn router(node: SharedNode) -> Router {
         .route("/v1/tables/lookup", get(lookup))
         .route("/v1/peers", get(peers))
         .route("/v1/peers/frames", get(frames))
+        .route("/v1/proximity", get(proximity))
+        .route("/v1/proximity/export", get(proximity_export))
+        .route("/v1/proximity/static", post(proximity_set))
         .route("/metrics", get(metrics))
         .route("/openapi.json", get(openapi))
         .fallback(|| async {
@@ -198,6 +207,36 @@ pub(crate) async fn frames(
     let frames = node.frames(&query)?;
     let body = axum::body::Body::new(crate::lines::Lines(frames));
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+/// What is known of clients' distances.
+#[utoipa::path(get, path = "/v1/proximity", params(ProximityQuery),
+    responses((status = 200, body = ProximityShown), (status = 400, body = ApiError)))]
+pub(crate) async fn proximity(
+    State(node): State<SharedNode>,
+    query: Result<Query<ProximityQuery>, QueryRejection>,
+) -> Result<Json<ProximityShown>, ApiError> {
+    let Query(query) = query?;
+    off_loop(move || node.proximity(&query)).await?.map(Json)
+}
+
+/// All that is known of clients' distances.
+#[utoipa::path(get, path = "/v1/proximity/export", responses((status = 200, body = Vec<ProximityPoint>)))]
+pub(crate) async fn proximity_export(
+    State(node): State<SharedNode>,
+) -> Result<Json<Vec<ProximityPoint>>, ApiError> {
+    off_loop(move || node.proximity_export()).await?.map(Json)
+}
+
+/// Writes a round-trip time that goes before what is measured, or takes it away.
+#[utoipa::path(post, path = "/v1/proximity/static", request_body = StaticRequest,
+    responses((status = 200, body = StaticResult), (status = 400, body = ApiError), (status = 404, body = ApiError)))]
+pub(crate) async fn proximity_set(
+    State(node): State<SharedNode>,
+    request: Result<Json<StaticRequest>, JsonRejection>,
+) -> Result<Json<StaticResult>, ApiError> {
+    let Json(request) = request?;
+    off_loop(move || node.proximity_set(&request)).await?.map(Json)
 }
 
 /// The metrics for Prometheus.

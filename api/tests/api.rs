@@ -46,6 +46,23 @@ impl Node for Fake {
         }
         Ok(receiver)
     }
+    fn proximity(&self, query: &ProximityQuery) -> Result<ProximityShown, ApiError> {
+        let point =
+            ProximityPoint { prefix: query.of.clone().unwrap_or_default(), ..ProximityPoint::default() };
+        Ok(ProximityShown { points: vec![point], ..ProximityShown::default() })
+    }
+    fn proximity_export(&self) -> Result<Vec<ProximityPoint>, ApiError> {
+        Ok(vec![ProximityPoint::default()])
+    }
+    fn proximity_set(&self, request: &StaticRequest) -> Result<StaticResult, ApiError> {
+        Ok(StaticResult {
+            prefix: request.prefix.clone(),
+            point: request.site.clone(),
+            rtt_us: request.rtt_us,
+            before_us: None,
+            warnings: Vec::new(),
+        })
+    }
     fn metrics(&self) -> Result<String, ApiError> {
         Ok("# EOF\n".into())
     }
@@ -101,6 +118,19 @@ async fn the_client_reads_what_the_routes_say() {
     };
     assert_eq!(client.load(&report).await.unwrap().members, ["www"]);
     assert_eq!(client.metrics().await.unwrap(), "# EOF\n");
+    let query = ProximityQuery { of: Some("36.110.0.0/16".into()), limit: None };
+    assert_eq!(client.proximity(&query).await.unwrap().points[0].prefix, "36.110.0.0/16");
+    assert_eq!(client.proximity_export().await.unwrap().len(), 1);
+    let request = StaticRequest {
+        prefix: "36.110.0.0/16".into(),
+        site: "beijing".into(),
+        link: None,
+        rtt_us: Some(12_000),
+        author: String::new(),
+        reason: String::new(),
+        ttl_s: None,
+    };
+    assert_eq!(client.proximity_set(&request).await.unwrap().rtt_us, Some(12_000));
     let lookup = client.lookup(&LookupQuery { address: "::1".parse().unwrap() }).await.unwrap();
     assert_eq!(lookup.address, "::1");
 

@@ -1,6 +1,6 @@
 //! Options and help of the commands that need a running node.
 
-use crate::time::parse_seconds;
+use crate::time::{parse_micros, parse_seconds};
 use clap::{Args, Subcommand};
 use portolan_api::{ApiError, Client, ClientError, DEFAULT_SOCKET, Endpoint};
 use std::path::PathBuf;
@@ -103,6 +103,9 @@ pub enum Online {
     /// Report the load of members, for the load step and the dynamic schedulers
     #[command(after_help = format!("Examples:\n  portolan load www.example.com/192.0.2.10 --share 0.8\n  portolan load site:beijing --connections 1200 --for 5m\n\n{TARGETS}"))]
     Load(LoadArgs),
+    /// How far clients are from sites and links: show it, write it, take it away
+    #[command(subcommand)]
+    Proximity(Proximity),
     /// Read the config again; on any error the one in force stays
     #[command(
         after_help = "Examples:\n  portolan reload\n  portolan check -c /etc/portolan/portolan.toml && portolan reload"
@@ -117,6 +120,69 @@ pub enum Peers {
     List,
     /// Frames as they come, of one or of all.
     Watch(Option<String>),
+}
+
+/// What can be done with distances.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Proximity {
+    /// Show what was measured, and what a query would go by; exits 1 when nothing is known of an address or prefix
+    #[command(
+        after_help = "Examples:\n  portolan proximity show\n  portolan proximity show 36.110.1.1\n  portolan proximity show 36.110.0.0/16 --limit 1000 --json"
+    )]
+    Show {
+        /// A client's address, or a prefix; everything when left out
+        #[arg(value_name = "PREFIX|ADDRESS")]
+        of: Option<String>,
+        /// Most prefixes to show
+        #[arg(long, value_name = "COUNT")]
+        limit: Option<u32>,
+    },
+    /// Write a round-trip time that goes before what is measured
+    #[command(
+        after_help = "Examples:\n  portolan proximity set 36.110.0.0/16 --site beijing --rtt 12ms --reason 'leased line'\n  portolan proximity set 2001:db8::/48 --site beijing --link ct --rtt 30ms --ttl 2h\n\nWhat is known of other sites stays, but goes behind what is written for the same clients."
+    )]
+    Set {
+        /// Whose, and from where
+        #[command(flatten)]
+        place: Place,
+        /// The round-trip time: 12ms, 1.5ms, 800us, 1s
+        #[arg(long, value_name = "TIME", value_parser = parse_micros)]
+        rtt: u32,
+        /// End by itself after this long: 90s, 15m, 2h
+        #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+        ttl: Option<u64>,
+    },
+    /// Take a written round-trip time away
+    #[command(after_help = "Examples:\n  portolan proximity unset 36.110.0.0/16 --site beijing")]
+    Unset {
+        /// Whose, and from where
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Print everything that is known, as CSV or with --json
+    #[command(
+        after_help = "Examples:\n  portolan proximity export > distances.csv\n  portolan proximity export --json | jq '.[] | select(.source==\"icmp\")'"
+    )]
+    Export,
+}
+
+/// Whose distance, and from where.
+#[derive(Args, Clone, Debug)]
+pub struct Place {
+    /// The clients
+    pub prefix: String,
+    /// The site
+    #[arg(long, value_name = "SITE")]
+    pub site: String,
+    /// A link of the site
+    #[arg(long, value_name = "LINK")]
+    pub link: Option<String>,
+    /// Why, for those who look later
+    #[arg(long, short, default_value = "", value_name = "TEXT")]
+    pub reason: String,
+    /// Who; the login name when left out
+    #[arg(long, value_name = "NAME")]
+    pub author: Option<String>,
 }
 
 /// States that can be forced.

@@ -1,10 +1,11 @@
 //! Does a command: ask the node, show the answer, say how it went.
 
-use crate::args::{Action, ForcedState, LoadArgs, Online, Peers, Reach};
+use crate::args::{Action, ForcedState, LoadArgs, Online, Peers, Place, Proximity, Reach};
 use crate::output::{Exit, Paint, complain, write, write_json};
 use crate::print;
 use portolan_api::{
-    ApiError, ClientError, ForceAction, ForceRequest, FramesQuery, LoadReport, ServicesQuery,
+    ApiError, ClientError, ForceAction, ForceRequest, FramesQuery, LoadReport, ProximityQuery, ServicesQuery,
+    StaticRequest,
 };
 use serde::Serialize;
 
@@ -74,6 +75,7 @@ async fn attempt(command: &Online, reach: &Reach, json: bool) -> Result<Exit, Cl
             show(json, &result, || print::touched("reported", &result.members));
             Exit::Good
         }
+        Online::Proximity(command) => proximity(&client, command, json).await?,
         Online::Reload => {
             let result = client.reload().await?;
             show(json, &result, || print::reloaded(&result, paint));
@@ -112,6 +114,49 @@ async fn watch(peer: Option<String>, reach: &Reach, json: bool) -> Result<Exit, 
         if json { write(&frame.record.to_string()) } else { write(&frame.text) }
     }
     Ok(Exit::Good)
+}
+
+async fn proximity(
+    client: &portolan_api::Client,
+    command: &Proximity,
+    json: bool,
+) -> Result<Exit, ClientError> {
+    Ok(match command {
+        Proximity::Show { of, limit } => {
+            let shown = client.proximity(&ProximityQuery { of: of.clone(), limit: *limit }).await?;
+            show(json, &shown, || print::proximity(&shown, Paint::stdout()));
+            let is_known = shown.used.as_ref().is_some_and(|used| used.row != "none");
+            if of.is_some() && shown.points.is_empty() && !is_known { Exit::Bad } else { Exit::Good }
+        }
+        Proximity::Set { place, rtt, ttl } => {
+            let result = client.proximity_set(&static_of(place, Some(*rtt), *ttl)).await?;
+            show(json, &result, || print::written(&result, Paint::stdout()));
+            Exit::Good
+        }
+        Proximity::Unset { place } => {
+            let result = client.proximity_set(&static_of(place, None, None)).await?;
+            show(json, &result, || print::written(&result, Paint::stdout()));
+            Exit::Good
+        }
+        Proximity::Export => {
+            let points = client.proximity_export().await?;
+            show(json, &points, || print::exported(&points));
+            Exit::Good
+        }
+    })
+}
+
+fn static_of(place: &Place, rtt_us: Option<u32>, ttl_s: Option<u64>) -> StaticRequest {
+    let Place { prefix, site, link, reason, author } = place;
+    StaticRequest {
+        prefix: prefix.clone(),
+        site: site.clone(),
+        link: link.clone(),
+        rtt_us,
+        author: author.clone().unwrap_or_else(login),
+        reason: reason.clone(),
+        ttl_s,
+    }
 }
 
 async fn force(

@@ -60,6 +60,30 @@ pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
     if number.is_empty() && !text.is_empty() { Ok(total) } else { Err(wrong()) }
 }
 
+/// `12ms`, `1.5ms`, `800us` or `1s`, as microseconds.
+pub(crate) fn parse_micros(text: &str) -> Result<u32, String> {
+    let wrong = || format!("{text:?} is no round-trip time: write 12ms, 1.5ms, 800us or 1s");
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(at);
+    let size = match unit {
+        "us" | "µs" => 1.0,
+        "ms" => 1_000.0,
+        "s" => 1_000_000.0,
+        _ => return Err(wrong()),
+    };
+    let micros = number.parse::<f64>().map_err(|_| wrong())? * size;
+    if micros.is_finite() && (0.0..=f64::from(u32::MAX)).contains(&micros) {
+        Ok(micros.round() as u32)
+    } else {
+        Err(wrong())
+    }
+}
+
+/// Microseconds as people read them: `12.3 ms`.
+pub(crate) fn millis(us: u32) -> String {
+    format!("{}.{} ms", us / 1000, us % 1000 / 100)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +97,12 @@ mod tests {
         }
         for (text, seconds) in [("90", 90), ("30s", 30), ("1h30m", 5400), ("1d", 86_400), ("0s", 0)] {
             assert_eq!(parse_seconds(text), Ok(seconds), "{text}");
+        }
+        for (text, micros) in [("12ms", 12_000), ("1.5ms", 1_500), ("800us", 800), ("1s", 1_000_000)] {
+            assert_eq!(parse_micros(text), Ok(micros), "{text}");
+        }
+        for text in ["", "12", "ms", "1.2.3ms", "-1ms", "9999999s", "5m", "NaNms"] {
+            assert!(parse_micros(text).is_err(), "{text}");
         }
         for text in ["", "x", "5x", "m", "1h30", "99999999999999999999d", "-1"] {
             assert!(parse_seconds(text).is_err(), "{text}");

@@ -158,6 +158,27 @@ impl PrefixSet {
         let after = self.ranges.partition_point(|&(first, _)| first <= number);
         after.checked_sub(1).and_then(|i| self.ranges.get(i)).is_some_and(|&(_, last)| number <= last)
     }
+
+    /// The fewest prefixes that are this set; those of IPv4 are in their v4-mapped form.
+    pub fn prefixes(&self) -> impl Iterator<Item = (IpAddr, u8)> + '_ {
+        self.ranges.iter().flat_map(|&(first, last)| {
+            let mut next = Some(first);
+            std::iter::from_fn(move || {
+                let first = next?;
+                // the largest block that begins here and ends in time
+                let bits =
+                    (0..=first.trailing_zeros()).rev().find(|bits| last - first >= host_mask(*bits))?;
+                let end = first + host_mask(bits);
+                next = end.checked_add(1).filter(|next| *next <= last);
+                Some((Ipv6Addr::from_bits(first).into(), (128 - bits) as u8))
+            })
+        })
+    }
+}
+
+/// As many ones as a host has bits.
+fn host_mask(bits: u32) -> u128 {
+    if bits >= 128 { u128::MAX } else { (1 << bits) - 1 }
 }
 
 fn number(address: IpAddr) -> u128 {
@@ -172,7 +193,32 @@ fn range(address: IpAddr, length: u8) -> (u128, u128) {
         IpAddr::V4(_) => 32_u32.saturating_sub(u32::from(length)),
         IpAddr::V6(_) => 128_u32.saturating_sub(u32::from(length)),
     };
-    let host = if host_bits >= 128 { u128::MAX } else { (1_u128 << host_bits) - 1 };
+    let host = host_mask(host_bits);
     let number = number(address);
     (number & !host, number | host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_the_set_of_its_prefixes() {
+        let seed = fastrand::u64(..);
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..500 {
+            let one = |random: &mut fastrand::Rng| -> (IpAddr, u8) {
+                if random.bool() {
+                    (Ipv4Addr::from_bits(random.u32(..)).into(), random.u8(0..=32))
+                } else {
+                    (Ipv6Addr::from_bits(random.u128(..)).into(), random.u8(0..=128))
+                }
+            };
+            let set = PrefixSet::new((0..random.usize(0..6)).map(|_| one(&mut random)));
+            let prefixes: Vec<_> = set.prefixes().collect();
+            assert_eq!(PrefixSet::new(prefixes.iter().copied()), set, "seed {seed}: {prefixes:?}");
+        }
+        let whole = PrefixSet::new([(Ipv6Addr::UNSPECIFIED.into(), 0)]);
+        assert_eq!(whole.prefixes().collect::<Vec<_>>(), [(Ipv6Addr::UNSPECIFIED.into(), 0)]);
+    }
 }

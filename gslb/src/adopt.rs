@@ -6,6 +6,7 @@ use crate::tcp::Limits;
 use portolan_balance::{CandidateId, Scheduler, ServiceId};
 use portolan_config::{Compiled, Cookies, LaneInfo};
 use portolan_dns::cookie::CookieSecrets;
+use portolan_dns::measure::Measure;
 use portolan_dns::respond::Options;
 use portolan_dns::rrl::Rrl;
 use std::sync::Arc;
@@ -15,6 +16,16 @@ use std::sync::Arc;
 pub struct Carried {
     secrets: Option<CookieSecrets>,
     rrl: Option<Arc<Rrl>>,
+    /// What queries tell of clients whose distance counts.
+    pub(crate) measure: Option<Arc<Measure>>,
+}
+
+impl Carried {
+    /// At the start, with where queries tell of clients.
+    #[must_use]
+    pub fn measuring(measure: Option<Arc<Measure>>) -> Self {
+        Self { measure, ..Self::default() }
+    }
 }
 
 /// The snapshot's lasting parts. With `is_waiting` peers have not yet told what they serve (case P12).
@@ -59,7 +70,7 @@ fn options(compiled: &Compiled, carried: &mut Carried) -> Options {
         id_server: id.clone(),
         udp_size: *udp_size,
         rrl: carried.rrl.clone(),
-        measure: None,
+        measure: carried.measure.clone(),
         extended_errors: true,
     }
 }

@@ -8,8 +8,9 @@ use crate::{clock, explain, peers, tables, target};
 use portolan_api::{
     ApiError, CheckStatus, ChecksSummary, ConfigStatus, Degraded, ExplainQuery, Explained, ForceRequest,
     ForceResult, ForcedEntry, FrameSeen, FramesQuery, LastVerdict, LoadNow, LoadReport, LoadResult,
-    LookupQuery, MemberStatus, Node, PeersStatus, ReloadResult, ServiceStatus, ServicesQuery,
-    ServicesSummary, Status, TableLookup,
+    LookupQuery, MemberStatus, Node, PeersStatus, ProximityPoint, ProximityQuery, ProximityShown,
+    ReloadResult, ServiceStatus, ServicesQuery, ServicesSummary, StaticRequest, StaticResult, Status,
+    TableLookup,
 };
 use portolan_balance::{ServiceId, State, Why};
 use portolan_probe::{Basis, Verdict};
@@ -56,10 +57,12 @@ impl Node for Answers {
         let degraded =
             degraded(&engine).into_iter().map(|it| format!("{}: {}", it.mode, it.detail)).collect();
         let look = engine.publisher.look();
-        let notes = |service: ServiceId, candidate: portolan_balance::CandidateId| {
+        let note = |service: ServiceId, candidate: portolan_balance::CandidateId| {
             let judged = look.judged.get(service.0 as usize)?.get(usize::from(candidate.0))?;
             Some(peers::told::reason(&judged.reason, judged.heard.as_ref()))
         };
+        let next = |address| Some(engine.proximity.next(address));
+        let notes = explain::Notes { note: &note, next: &next };
         let mut explained = explain::explain(&engine.snapshot.load(), &*config, degraded, query, &notes)?;
         if let Some(name) = &explained.service {
             explained.claims = peers::status::claims(&look, name);
@@ -95,6 +98,20 @@ impl Node for Answers {
 
     fn frames(&self, query: &FramesQuery) -> Result<tokio::sync::mpsc::Receiver<FrameSeen>, ApiError> {
         peers::status::frames(&*self.engine()?, query)
+    }
+
+    fn proximity(&self, query: &ProximityQuery) -> Result<ProximityShown, ApiError> {
+        let engine = self.engine()?;
+        let view = engine.snapshot.load().view.clone();
+        engine.proximity.show(query, &view)
+    }
+
+    fn proximity_export(&self) -> Result<Vec<ProximityPoint>, ApiError> {
+        Ok(self.engine()?.proximity.export())
+    }
+
+    fn proximity_set(&self, request: &StaticRequest) -> Result<StaticResult, ApiError> {
+        self.engine()?.proximity.write(request)
     }
 
     fn metrics(&self) -> Result<String, ApiError> {
@@ -133,6 +150,7 @@ fn status(engine: &Engine) -> Status {
         forced: look.forced,
         tables: tables::statuses(&config),
         peers: peers::status::peers(engine),
+        proximity: engine.proximity.status(),
     }
 }
 
@@ -289,6 +307,12 @@ fn degraded(engine: &Engine) -> Vec<Degraded> {
     for (mode, detail) in peers::status::degraded(engine) {
         add(mode, detail);
     }
+    if engine.proximity.has_nothing() {
+        add(
+            "no-measurements",
+            "services go by distance, and nothing was measured: other steps decide".into(),
+        );
+    }
     modes
 }
 
@@ -337,6 +361,7 @@ fn metrics_text(engine: &Engine) -> String {
     );
     of_services(engine, &mut families);
     families.extend(peers::status::metrics(engine));
+    families.extend(engine.proximity.families());
     let now = lock(&engine.now);
     families.push(
         Family::counter("reloads", "Reloads by result")
@@ -357,8 +382,8 @@ fn metrics_text(engine: &Engine) -> String {
     families.push(ages);
     let mut modes = Family::gauge("degraded", "Degraded modes: how many things are in each");
     let degraded = degraded(engine);
-    let all = ["table-stale", "reload-refused", "fallback"].into_iter().chain(peers::status::MODES);
-    for mode in all {
+    let all = ["table-stale", "reload-refused", "fallback", "no-measurements"];
+    for mode in all.into_iter().chain(peers::status::MODES) {
         modes.add([("mode", mode)], degraded.iter().filter(|it| it.mode == mode).count() as f64);
     }
     families.push(modes);

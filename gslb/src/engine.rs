@@ -3,6 +3,7 @@
 use crate::adopt::{self, Carried};
 use crate::listen::{ListenError, Listeners};
 use crate::peers::{self, Line, LineError, monotonic_ms};
+use crate::proximity::{self, Proximity};
 use crate::publisher::Publisher;
 use crate::state::StateDir;
 use crate::tcp::Tcp;
@@ -32,6 +33,7 @@ pub struct Engine {
     path: PathBuf,
     pub(crate) snapshot: SharedSnapshot,
     pub(crate) publisher: Publisher,
+    pub(crate) proximity: Proximity,
     pub(crate) runner: Runner,
     pub(crate) tcp: Arc<Tcp>,
     pub(crate) peers: Arc<Line>,
@@ -100,7 +102,8 @@ impl Engine {
         let heard = state.as_ref().map(StateDir::heard).unwrap_or_default();
         let hearsay = heard.hearsay(&config, monotonic_ms());
         let config = learn(config, &hearsay.learned());
-        let mut carried = Carried::default();
+        let proximity = Proximity::start(&config, state.clone());
+        let mut carried = Carried::measuring(proximity.measure());
         let has_peers = config.peers.as_ref().is_some_and(|peers| !peers.members.is_empty());
         let plan = adopt::plan(&config, &mut carried, has_peers);
         // no peer is lost yet
@@ -111,14 +114,22 @@ impl Engine {
             options: plan.options.clone(),
         }));
         let line = Arc::new(Line::default());
-        let publisher =
-            Publisher::new(snapshot.clone(), runner.clone(), state.clone(), line.clone(), hearsay, plan);
+        let publisher = Publisher::new(
+            snapshot.clone(),
+            runner.clone(),
+            state.clone(),
+            line.clone(),
+            hearsay,
+            plan,
+            proximity.ranks(),
+        );
         let peer_events = line.apply(&config).await?;
         let words = heard.words(&publisher.look().forced);
         publisher.recall(words);
         publisher.claim_all(peers::own::of_config(&config));
         let desks = std::thread::available_parallelism().map_or(1, usize::from);
         let tcp = Arc::new(Tcp::new(snapshot.clone(), adopt::limits(&config), desks));
+        tcp.set_passive(proximity.passive());
         let mut listeners = Listeners::new(snapshot.clone(), tcp.clone(), config.node.threads);
         let prepared = listeners.prepare(&config.dns.listen)?;
         listeners.commit(prepared);
@@ -127,6 +138,7 @@ impl Engine {
             path: path.to_owned(),
             snapshot,
             publisher,
+            proximity,
             runner,
             tcp,
             peers: line,
@@ -146,6 +158,7 @@ impl Engine {
             reloading: Mutex::new(carried),
         });
         lock(&engine.doors).apply(&config, &engine)?;
+        proximity::keep(Arc::downgrade(&engine));
         engine.clone().spawn_tasks(events);
         engine.hear_peers(peer_events);
         tokio::spawn(peers::hear::relearn(Arc::downgrade(&engine)));
@@ -274,10 +287,14 @@ impl Engine {
     }
 
     fn install(&self, config: &Compiled, carried: &mut Carried) -> u64 {
+        // its lock is held until the plan is in force: points and the distances from them change together
+        let applied = self.proximity.apply(config);
+        carried.measure = applied.measure();
+        self.tcp.set_passive(applied.passive());
         let plan = adopt::plan(config, carried, self.peers.waits_until_ms().is_some());
         // checks first, so that the new view finds a state of each; those of old members go on until the swap
         self.runner.apply(plan.roster.checks(self.publisher.lost()).cloned());
-        self.publisher.install(plan)
+        self.publisher.install(plan, applied.ranks())
     }
 
     /// Puts the members in force that peers tell of now.
@@ -366,6 +383,7 @@ impl Engine {
         tokio::runtime::Handle::current().block_on(self.peers.stop());
         self.save_checks();
         self.save_choices();
+        self.proximity.save();
     }
 }
 

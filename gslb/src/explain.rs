@@ -21,8 +21,14 @@ pub trait Tables {
     fn operators(&self, value: u32) -> String;
 }
 
-/// What is known of a candidate, in words: why it is up or down.
-pub type Notes<'a> = &'a dyn Fn(ServiceId, CandidateId) -> Option<String>;
+/// What is known beside the snapshot, in words.
+#[derive(Clone, Copy)]
+pub struct Notes<'a> {
+    /// Why a candidate is up or down.
+    pub note: &'a dyn Fn(ServiceId, CandidateId) -> Option<String>,
+    /// What becomes of a client that was never measured.
+    pub next: &'a dyn Fn(IpAddr) -> Option<String>,
+}
 
 /// Answers a question the way the wire would, and says why.
 pub fn explain(
@@ -30,7 +36,7 @@ pub fn explain(
     tables: &dyn Tables,
     degraded: Vec<String>,
     query: &ExplainQuery,
-    notes: Notes<'_>,
+    notes: &Notes<'_>,
 ) -> Result<Explained, ApiError> {
     let name: Name = query.name.parse().map_err(|error| {
         ApiError::bad_request(
@@ -62,8 +68,8 @@ pub fn explain(
     let mut steps = Vec::new();
     for decision in &told.decisions {
         let Some(service) = service_of(decision) else { continue };
-        let id = decision.service;
-        let mut narrator = Narrator { service, id, tables, notes, steps: Vec::new() };
+        let (id, client) = (decision.service, decision.client.address);
+        let mut narrator = Narrator { service, id, client, tables, notes, steps: Vec::new() };
         for event in &decision.trace {
             narrator.tell(event);
         }
@@ -125,7 +131,8 @@ struct Narrator<'a> {
     service: &'a Service,
     id: ServiceId,
     tables: &'a dyn Tables,
-    notes: Notes<'a>,
+    client: IpAddr,
+    notes: &'a Notes<'a>,
     steps: Vec<StepTaken>,
 }
 
@@ -158,7 +165,7 @@ impl Narrator<'_> {
                 let why = |id: CandidateId| {
                     let why = self.service.standing.why.get(usize::from(id.0));
                     let why = why.map_or("not usable", |why| why.text());
-                    let note = (self.notes)(self.id, id).filter(|note| !note.is_empty());
+                    let note = (self.notes.note)(self.id, id).filter(|note| !note.is_empty());
                     note.map_or_else(|| why.to_owned(), |note| format!("{why}: {note}"))
                 };
                 let dropped = all
@@ -214,11 +221,14 @@ impl Narrator<'_> {
                 self.push(step.text(), format!("{matched}{because}"), Vec::new(), Vec::new());
             }
             Event::Ranked { row, scores } => {
-                let text = format!("{}: {}", self::row(row), self.scores(scores));
+                let next = if is_measured(row) { String::new() } else { self.next() };
+                let text = format!("{}: {}{next}", self::row(row), self.scores(scores));
                 self.push("proximity", text, Vec::new(), Vec::new());
             }
             Event::NotRanked { prefix, because } => {
-                self.push("proximity", not_ranked(prefix, *because), Vec::new(), Vec::new());
+                let next = if *because == Missed::NoRow { self.next() } else { String::new() };
+                let text = format!("{}{next}", not_ranked(prefix, *because));
+                self.push("proximity", text, Vec::new(), Vec::new());
             }
             Event::Explored { set } => {
                 let text = "the dice let this query try what is not much farther, to measure it".into();
@@ -251,6 +261,10 @@ impl Narrator<'_> {
                 self.push("scheduler", text, picked, Vec::new());
             }
         }
+    }
+
+    fn next(&self) -> String {
+        (self.notes.next)(self.client).map_or_else(String::new, |next| format!("; {next}"))
     }
 
     /// Each candidate's score, and where it comes from.
@@ -332,8 +346,17 @@ fn told(score: &Score) -> String {
     format!("{} ({}{peers}{weak}{behind})", millis(score.us), score.source.text())
 }
 
+/// Whether the client's own prefix was measured, or needs not be.
+pub(crate) fn is_measured(Told { head, .. }: &Told) -> bool {
+    match head.kind {
+        Kind::Own => head.samples > 0,
+        Kind::Written | Kind::Skipped => true,
+        Kind::Covering | Kind::Operator => false,
+    }
+}
+
 /// The row that was used, in words.
-fn row(row: &Told) -> String {
+pub(crate) fn row(row: &Told) -> String {
     let Told { prefix, head, age_s, silent_age_s } = row;
     let silent = match head.silent {
         0 => String::new(),

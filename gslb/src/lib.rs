@@ -3,6 +3,7 @@
 //! ```text
 //!             ┌────────────── run (signals, systemd, logs) ──────────────┐
 //! config ─► adopt ─► Engine ─┬─ listen ─► udp, tcp ─► dns::respond ◄─ ArcSwap<Snapshot>
+//!                            ├─ proximity (how far clients are) ─► publisher
 //!                            ├─ publisher ◄─ probe events, operators, loads ──┘ (swaps it)
 //!                            ├─ peers (claims out; members and facts in)
 //!                            ├─ state (what outlives the process)
@@ -13,6 +14,7 @@
 //! - [`engine`] is one running node; a process may hold several, as [`demo`] does.
 //! - [`udp`] and [`tcp`] are thin: bytes in, [`portolan_dns::respond`], bytes out. Unsafe code is in `udp/sys.rs` only.
 //! - [`peers`] joins the node with the others: what it claims, and what it learns.
+//! - [`proximity`] measures clients, and keeps what is known of their distances.
 //! - [`publisher`] turns facts into the next snapshot; [`roster`] and [`target`] know members by name.
 
 pub mod adopt;
@@ -31,6 +33,7 @@ pub mod metrics;
 pub mod offline;
 pub mod peers;
 mod pki;
+pub mod proximity;
 pub mod publisher;
 pub mod roster;
 pub mod run;

@@ -4,8 +4,10 @@ use crate::adopt::{self, Carried};
 use crate::clock;
 use crate::engine::problems_of;
 use crate::explain::{self as told, Tables};
+use crate::proximity;
 use crate::publisher::Plan;
 use portolan_api::{ApiError, ExplainQuery, Problem, TableLookup};
+use portolan_balance::proximity::Ranks;
 use portolan_balance::view::Turns;
 use portolan_balance::{Fact, Forced, Service, ServiceId, Standing, State, View};
 use portolan_config::{Compiled, Expect, ExpectAnswer, ExpectWord, Problems};
@@ -65,9 +67,10 @@ pub fn check(path: &Path, json: bool) -> Exit {
 #[must_use]
 pub fn explain(path: &Path, query: &ExplainQuery, json: bool) -> Exit {
     with_config(path, json, |config| {
-        let snapshot = snapshot(&plan(config), &[]);
+        let snapshot = snapshot(&plan(config), &proximity::fixed_ranks(config), &[]);
         let degraded = vec!["offline: all members are taken as up".to_owned()];
-        match told::explain(&snapshot, config, degraded, query, &|_, _| None) {
+        let notes = told::Notes { note: &|_, _| None, next: &|_| None };
+        match told::explain(&snapshot, config, degraded, query, &notes) {
             Ok(explained) => {
                 show(json, &explained, || print::explained(&explained, Paint::stdout()));
                 Exit::Good
@@ -118,7 +121,11 @@ fn plan(config: &Compiled) -> Plan {
 }
 
 /// A snapshot in which all members are up but those named, and those that the config takes out.
-fn snapshot(plan: &Plan, down: &[(ServiceId, portolan_balance::CandidateId)]) -> Snapshot {
+fn snapshot(
+    plan: &Plan,
+    ranks: &Arc<Ranks>,
+    down: &[(ServiceId, portolan_balance::CandidateId)],
+) -> Snapshot {
     let Plan { nets, classes, policies, catalog, options, roster } = plan;
     let mut facts: Vec<Vec<Fact>> =
         policies.iter().map(|policy| vec![Fact::default(); policy.candidates.len()]).collect();
@@ -147,7 +154,7 @@ fn snapshot(plan: &Plan, down: &[(ServiceId, portolan_balance::CandidateId)]) ->
     let view = View {
         nets: nets.clone(),
         classes: classes.clone(),
-        proximity: Arc::default(),
+        proximity: ranks.clone(),
         services,
         turns,
         generation: 0,
@@ -158,8 +165,9 @@ fn snapshot(plan: &Plan, down: &[(ServiceId, portolan_balance::CandidateId)]) ->
 /// The operator's tests that fail, as problems at their places.
 fn failed_expects(config: &Compiled) -> Vec<Problems> {
     let plan = plan(config);
+    let ranks = proximity::fixed_ranks(config);
     let failed = config.expects.iter().filter_map(|expect| {
-        let snapshot = snapshot(&plan, &expect.down);
+        let snapshot = snapshot(&plan, &ranks, &expect.down);
         let got = (0..ROLLS).find_map(|roll| {
             let answer = ask(&snapshot, expect, roll);
             (!holds(&expect.answer, answer.as_ref())).then_some(answer)

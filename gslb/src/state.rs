@@ -1,5 +1,5 @@
-//! What outlives the process: check states and what peers said (T1), operators' words (T7) and remembered choices, in
-//! `[node] state = DIR`.
+//! What outlives the process: check states and what peers said (T1), operators' words (T7), remembered choices and
+//! measured distances, in `[node] state = DIR`.
 //!
 //! A file is written beside its place and renamed over it, so it is whole or the old one. A file that is broken is
 //! refused whole, said so, and set aside when the next one is written (case O05); it is never fatal.
@@ -8,7 +8,7 @@ mod choices;
 
 use crate::clock;
 use crate::peers::saved::Heard;
-use portolan_api::ForcedEntry;
+use portolan_api::{ForcedEntry, StaticEntry};
 use portolan_balance::persist::Table;
 use portolan_probe::Saved;
 use serde::de::DeserializeOwned;
@@ -26,6 +26,8 @@ const CHECKS: &str = "checks.json";
 const FORCED: &str = "forced.json";
 const PEERS: &str = "peers.json";
 const CHOICES: &str = "choices.bin";
+const STATICS: &str = "proximity-set.json";
+const MEASURED: &str = "proximity.bin";
 /// Held locked by the node that uses the folder.
 const LOCK: &str = "lock";
 
@@ -78,6 +80,11 @@ struct Envelope<T> {
 #[derive(Serialize, Deserialize)]
 struct Checks {
     checks: BTreeMap<String, Saved>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Statics {
+    entries: Vec<StaticEntry>,
 }
 
 impl StateDir {
@@ -170,6 +177,56 @@ impl StateDir {
         if let Err(error) = self.replace(&path, &octets) {
             error!(path = %path.display(), %error, "the remembered choices cannot be written");
         }
+    }
+
+    /// The saved round-trip times that operators wrote.
+    #[must_use]
+    pub fn statics(&self) -> Read<Vec<StaticEntry>> {
+        match self.read::<Statics>(STATICS) {
+            Read::Good(Statics { entries }) => Read::Good(entries),
+            Read::Missing => Read::Missing,
+            Read::Broken => Read::Broken,
+        }
+    }
+
+    /// Saves the round-trip times that operators wrote; whether they are saved now.
+    #[must_use]
+    pub fn save_statics(&self, entries: impl Iterator<Item = StaticEntry>) -> bool {
+        self.write(STATICS, Statics { entries: entries.collect() })
+    }
+
+    /// The file of what was measured.
+    #[must_use]
+    pub fn measured(&self) -> Option<Vec<u8>> {
+        let path = self.dir.join(MEASURED);
+        match octets_of(&path) {
+            Ok(octets) => Some(octets),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                error!(path = %path.display(), %error, "the measured distances cannot be read; they are left out");
+                None
+            }
+        }
+    }
+
+    /// What it held was of no use: it is kept for whoever wants to know why.
+    pub fn set_measured_aside(&self) {
+        let path = self.dir.join(MEASURED);
+        let aside = self.dir.join(format!("{MEASURED}.broken"));
+        let moved = std::fs::rename(&path, &aside);
+        let to = if moved.is_ok() { &aside } else { &path };
+        error!(path = %to.display(), "the file of measured distances is broken or of another kind; it is left out");
+    }
+
+    /// Saves what was measured; whether it is saved now.
+    #[must_use]
+    pub fn save_measured(&self, octets: &[u8]) -> bool {
+        let path = self.dir.join(MEASURED);
+        let result = self.replace(&path, octets);
+        if let Err(error) = &result {
+            error!(path = %path.display(), %error, "the measured distances cannot be written; a restart would not know them");
+        }
+        result.is_ok()
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Read<T> {

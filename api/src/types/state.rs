@@ -1,6 +1,6 @@
 //! How things stand.
 
-use super::{ClaimStatus, ForcedEntry, PeersStatus};
+use super::{ClaimStatus, ForcedEntry, PeersStatus, ProximityStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -45,6 +45,9 @@ pub struct Status {
     /// The other nodes; none without `[peers]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeersStatus>,
+    /// How clients are measured; none where no service goes by distance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proximity: Option<ProximityStatus>,
 }
 
 /// The config in force.

@@ -2,10 +2,12 @@
 
 mod explain;
 mod peers;
+mod proximity;
 mod state;
 
 pub use explain::{explained, lookup};
 pub use peers::peers;
+pub use proximity::{exported, proximity, written};
 pub use state::{checks, forced, reloaded, services, status, touched};
 
 /// Lines of columns, each as wide as its widest cell. Cells must be free of colour codes; `paint` colours a cell by

@@ -56,6 +56,9 @@ pub fn status(status: &Status, paint: Paint) -> String {
     if let Some(peers) = &status.peers {
         text += &super::peers::summary(peers, paint);
     }
+    if let Some(proximity) = &status.proximity {
+        text += &super::proximity::status(proximity, paint);
+    }
     for (number, entry) in status.forced.iter().enumerate() {
         let head = if number == 0 { "forced  " } else { "        " };
         text += &format!("{head}  {}/{}: {}\n", entry.service, entry.member, forced_words(entry, paint));

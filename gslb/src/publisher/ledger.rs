@@ -6,6 +6,7 @@ use super::words::WordBook;
 use crate::peers::hearsay::{Changes, Hearsay, News};
 use crate::peers::{monotonic_ms, own};
 use crate::roster::{Roster, RosterServer, RosterService};
+use portolan_balance::proximity::Ranks;
 use portolan_balance::view::Turns;
 use portolan_balance::{Fact, Service, ServiceId, Standing};
 use portolan_config::{Claimant, Origin};
@@ -24,6 +25,8 @@ const RAMP_TICK: (Duration, Duration) = (Duration::from_millis(100), Duration::f
 /// What is known, and what was published of it.
 pub(super) struct Ledger {
     pub(super) plan: Plan,
+    /// Distances by the plan's points.
+    pub(super) ranks: Arc<Ranks>,
     pub(super) turns: Arc<Turns>,
     pub(super) services: Vec<Arc<Service>>,
     pub(super) judged: Vec<Vec<Judged>>,

@@ -24,6 +24,7 @@ use facts::Reported;
 use ledger::Ledger;
 use portolan_api::{ApiError, ForceRequest, ForceResult, ForcedEntry, LoadReport, LoadResult};
 use portolan_balance::nets::{DIMS, Nets};
+use portolan_balance::proximity::Ranks;
 use portolan_balance::view::Turns;
 use portolan_balance::{Policy, View};
 use portolan_dns::catalog::Catalog;
@@ -96,9 +97,11 @@ impl Publisher {
         line: Arc<Line>,
         hearsay: Hearsay,
         plan: Plan,
+        ranks: Arc<Ranks>,
     ) -> Self {
         let mut ledger = Ledger {
             plan,
+            ranks,
             turns: Arc::new(Turns::new(0)),
             services: Vec::new(),
             judged: Vec::new(),
@@ -126,11 +129,13 @@ impl Publisher {
         publisher
     }
 
-    /// Publishes another plan. Turns, forced states and loads go on; checks go on by themselves.
-    pub fn install(&self, plan: Plan) -> u64 {
+    /// Publishes another plan, together with ranks by its points. Turns, forced states and loads go on; checks go on by
+    /// themselves.
+    pub fn install(&self, plan: Plan, ranks: Arc<Ranks>) -> u64 {
         // under one lock: nobody publishes a plan whose facts are not yet told
         let mut ledger = self.lock();
         ledger.plan = plan;
+        ledger.ranks = ranks;
         ledger.settle();
         self.publish_all(&mut ledger);
         self.wake.notify_one();
@@ -153,17 +158,28 @@ impl Publisher {
         self.line.publish(ledger.claims(&self.runner));
     }
 
+    /// Publishes what is newly known of distances. It is no change of state: the generation stays.
+    pub fn rank(&self, ranks: Arc<Ranks>) {
+        let mut ledger = self.lock();
+        ledger.ranks = ranks;
+        self.store(&ledger);
+    }
+
     fn swap(&self, ledger: &mut Ledger) {
         ledger.generation += 1;
+        self.store(ledger);
+        debug!(generation = ledger.generation, "published");
+    }
+
+    fn store(&self, ledger: &Ledger) {
         let view = View {
             nets: ledger.plan.nets.clone(),
             classes: ledger.plan.classes.clone(),
-            proximity: Arc::default(),
+            proximity: ledger.ranks.clone(),
             services: ledger.services.clone(),
             turns: ledger.turns.clone(),
             generation: ledger.generation,
         };
-        debug!(generation = ledger.generation, "published");
         self.snapshot.store(Arc::new(Snapshot {
             catalog: ledger.plan.catalog.clone(),
             view: Arc::new(view),

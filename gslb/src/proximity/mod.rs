@@ -1,0 +1,218 @@
+//! Measuring clients: the control plane's side of distance.
+//!
+//! ```text
+//! queries ─► Measure (bounded) ─► sightings ─┐                    ┌─► Prober: who has earned it, within its pace
+//! TCP clients ─► Passive (bounded) ─► samples ├─► Desk: the Table ─┼─► asks, cells (peers)
+//! Prober, peers ──────────────────► samples  ─┘        │          └─► state folder
+//!                                                      └─► Ranks ─► View, a few times a second
+//! ```
+//! - `desk`: the table with all that feeds it, behind one lock; `settings`: a config as the parts take it.
+//! - `written`: round-trip times that operators set at run time; `saved`: what was measured, in the state folder.
+//! - `peers`: what goes to other nodes and comes from them.
+//! - `next`: what becomes of a client of whom nothing is known (case G14); `shown`: what the API says; `counts`: what
+//!   status and metrics say.
+//!
+//! Locks are taken in this order: the desk, then the publisher. Nobody who holds the publisher's asks the desk.
+
+mod counts;
+mod desk;
+mod next;
+mod peers;
+mod recent;
+mod saved;
+mod settings;
+mod shown;
+mod written;
+
+pub use peers::{Answer, Question};
+pub use settings::fixed_ranks;
+
+use crate::clock;
+use crate::engine::{Engine, lock};
+use crate::metrics::Family;
+use crate::state::StateDir;
+use desk::Desk;
+use portolan_api::{
+    ApiError, ProximityPoint, ProximityQuery, ProximityShown, ProximityStatus, StaticRequest, StaticResult,
+};
+use portolan_balance::proximity::Ranks;
+use portolan_config::Compiled;
+use portolan_dns::measure::Measure;
+use portolan_probe::proximity::Passive;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+use tracing::error;
+
+/// How often queues are emptied.
+const TICK: Duration = Duration::from_millis(50);
+/// The same where nobody is measured.
+const IDLE_TICK: Duration = Duration::from_millis(500);
+/// Ranks are published at most so often.
+const PUBLISH: Duration = Duration::from_millis(200);
+/// What was measured is saved so often, and at the end.
+const SAVE: Duration = Duration::from_secs(300);
+
+/// Distances of clients, as a node keeps them.
+pub struct Proximity {
+    desk: Mutex<Desk>,
+}
+
+impl Proximity {
+    /// By a config, with what the state folder remembers. To be called within a tokio runtime.
+    #[must_use]
+    pub fn start(config: &Compiled, state: Option<StateDir>) -> Self {
+        let mut desk = Desk::new(config, state);
+        desk.restore();
+        desk.apply(config);
+        Self { desk: Mutex::new(desk) }
+    }
+
+    /// Takes another config. Until the result is dropped nothing is published, so that a view with the new points
+    /// never meets ranks by the old ones.
+    #[must_use]
+    pub fn apply(&self, config: &Compiled) -> Applied<'_> {
+        let mut desk = lock(&self.desk);
+        desk.apply(config);
+        Applied { desk }
+    }
+
+    /// What queries tell, where any service goes by distance.
+    #[must_use]
+    pub fn measure(&self) -> Option<Arc<Measure>> {
+        lock(&self.desk).measure()
+    }
+
+    /// Who takes the round trips of TCP clients, where that is wanted.
+    #[must_use]
+    pub fn passive(&self) -> Option<Arc<Passive>> {
+        lock(&self.desk).passive()
+    }
+
+    /// What was published last.
+    #[must_use]
+    pub fn ranks(&self) -> Arc<Ranks> {
+        lock(&self.desk).ranks()
+    }
+
+    /// What `proximity show` says.
+    pub fn show(
+        &self,
+        query: &ProximityQuery,
+        view: &portolan_balance::View,
+    ) -> Result<ProximityShown, ApiError> {
+        lock(&self.desk).show(query, view)
+    }
+
+    /// All that is known, as `proximity export` says it.
+    #[must_use]
+    pub fn export(&self) -> Vec<ProximityPoint> {
+        lock(&self.desk).export()
+    }
+
+    /// Writes or removes a round-trip time by an operator's word.
+    pub fn write(&self, request: &StaticRequest) -> Result<StaticResult, ApiError> {
+        lock(&self.desk).write(request)
+    }
+
+    /// What becomes of a client of whom nothing is known.
+    #[must_use]
+    pub fn next(&self, address: IpAddr) -> String {
+        lock(&self.desk).next(address)
+    }
+
+    /// In numbers; nothing where no service goes by distance.
+    #[must_use]
+    pub fn status(&self) -> Option<ProximityStatus> {
+        lock(&self.desk).status()
+    }
+
+    /// Whether services go by distance and there is nothing to go by (T6).
+    #[must_use]
+    pub fn has_nothing(&self) -> bool {
+        lock(&self.desk).has_nothing()
+    }
+
+    /// Metrics.
+    #[must_use]
+    pub fn families(&self) -> Vec<Family> {
+        lock(&self.desk).families()
+    }
+
+    /// Saves what was measured.
+    pub fn save(&self) {
+        // written without the lock: a disk may take its time
+        let saving = lock(&self.desk).saving();
+        if let Some((state, octets)) = saving
+            && !state.save_measured(&octets)
+        {
+            lock(&self.desk).count_failed_save();
+        }
+    }
+
+    /// Empties the queues, and publishes through `publish` where there is news.
+    fn turn(&self, is_due: bool, publish: impl FnOnce(Arc<Ranks>)) -> bool {
+        let mut desk = lock(&self.desk);
+        desk.listen();
+        if is_due && let Some(ranks) = desk.publish() {
+            publish(ranks);
+        }
+        desk.is_busy()
+    }
+}
+
+/// A config that was taken, and nothing published since.
+pub struct Applied<'a> {
+    desk: MutexGuard<'a, Desk>,
+}
+
+impl Applied<'_> {
+    /// What queries tell.
+    #[must_use]
+    pub fn measure(&self) -> Option<Arc<Measure>> {
+        self.desk.measure()
+    }
+
+    /// Who takes round trips.
+    #[must_use]
+    pub fn passive(&self) -> Option<Arc<Passive>> {
+        self.desk.passive()
+    }
+
+    /// Ranks by the new points.
+    #[must_use]
+    pub fn ranks(&self) -> Arc<Ranks> {
+        self.desk.ranks()
+    }
+}
+
+/// Keeps a node's distances up to date until the node is gone. A thread of its own: the end of a window takes long
+/// with many prefixes, and nothing else should wait for it.
+pub fn keep(engine: Weak<Engine>) {
+    let kept = std::thread::Builder::new().name("proximity".into()).spawn(move || run(&engine));
+    if let Err(error) = kept {
+        error!(%error, "clients are not measured: no thread for it");
+    }
+}
+
+fn run(engine: &Weak<Engine>) {
+    let (mut published, mut saved) = (Instant::now(), Instant::now());
+    while let Some(engine) = engine.upgrade() {
+        let is_due = published.elapsed() >= PUBLISH;
+        if is_due {
+            published = Instant::now();
+        }
+        let is_busy = engine.proximity.turn(is_due, |ranks| engine.publisher.rank(ranks));
+        if saved.elapsed() >= SAVE {
+            saved = Instant::now();
+            engine.proximity.save();
+        }
+        drop(engine);
+        std::thread::sleep(if is_busy { TICK } else { IDLE_TICK });
+    }
+}
+
+/// The clock of the table: that of queries.
+fn now_ms() -> u64 {
+    clock::now().mono_ms
+}
