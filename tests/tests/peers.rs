@@ -191,6 +191,39 @@ fn a_node_that_is_killed_comes_back() {
     world.all_answer(WWW, &ALL);
 }
 
+/// Stopped in its tracks, as a machine that swaps or a paused guest is: it leaves after `hold` and is back when it goes on.
+#[test]
+fn a_node_that_hangs_leaves_and_returns() {
+    let Some(mut world) = World::start(SERVICE) else { return };
+    world.all_answer(WWW, &ALL);
+    world.cluster.node_mut("bj1").process().signal(libc::SIGSTOP);
+    for name in ["fra1", "ash1"] {
+        world.node(name).wait_for_data(WWW, &[ASHBURN, FRANKFURT]);
+    }
+    world.backend("ash1").stop();
+    world.node("fra1").wait_for_data(WWW, &[FRANKFURT]);
+    world.cluster.node_mut("bj1").process().signal(libc::SIGCONT);
+    world.all_answer(WWW, &[BEIJING, FRANKFURT]);
+}
+
+/// What it had saved of its peers is no longer readable: it starts, and hears everything anew.
+#[test]
+fn a_broken_state_file_keeps_no_node_down() {
+    let Some(mut world) = World::start(SERVICE) else { return };
+    world.all_answer(WWW, &ALL);
+    for text in ["", "{", "{\"servers\": 7}", "\u{0}\u{0}"] {
+        world.cluster.node_mut("fra1").process().kill();
+        for entry in std::fs::read_dir(world.node("fra1").path("state")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                std::fs::write(path, text).unwrap();
+            }
+        }
+        world.cluster.node_mut("fra1").restart_after_kill();
+        world.all_answer(WWW, &ALL);
+    }
+}
+
 /// Cases P12 and T1: what nobody has told yet is no reason to say that there is nothing; what was told before a crash is
 /// remembered while it may still hold.
 #[test]

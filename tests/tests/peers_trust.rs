@@ -1,6 +1,10 @@
 //! Who is a peer and who is not: keys, certificates, names, networks without UDP, configs that differ.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+
+use portolan_tests::cluster::PORT;
 use portolan_tests::sites::{
     ALL, ASHBURN, BEIJING, FRANKFURT, NODES, SERVICE, WWW, World, keeps_answering, peer, wait_for_peer,
 };
@@ -68,6 +72,41 @@ fn an_expired_certificate_is_refused() {
     world.cluster.hand_out("ash1", &world.node("ash1").path("pki"));
     let _ = world.node("ash1").cli(&["reload"]).expect(0);
     world.all_answer(WWW, &ALL);
+}
+
+/// Strangers who connect and say nothing, or anything: peers go on hearing each other.
+#[test]
+fn strangers_stay_outside() {
+    let Some(mut world) = World::start(SERVICE) else { return };
+    world.all_answer(WWW, &ALL);
+    let seed = fastrand::u64(..);
+    eprintln!("seed {seed}");
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let target = SocketAddr::new(world.cluster.place("fra1").address(1), PORT);
+    let silent: Vec<_> = world.network().at("berlin").namespace().inside(|| {
+        let udp = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let mut octets = [0; 1200];
+        for number in 0..2000_usize {
+            dice.fill(&mut octets);
+            // the first octet of an Initial of QUIC 1, then its version
+            octets[..5].copy_from_slice(&[0xc3, 0, 0, 0, 1]);
+            let _ = udp.send_to(&octets[..1200 - number % 1190], target);
+        }
+        let connect = || TcpStream::connect_timeout(&target, SOON);
+        let mut streams: Vec<_> = (0..300).filter_map(|_| connect().ok()).collect();
+        for stream in streams.iter_mut().step_by(2) {
+            dice.fill(&mut octets);
+            let _ = stream.write_all(&octets);
+        }
+        streams
+    });
+    assert!(silent.len() > 100, "{}", silent.len());
+    world.backend("bj1").stop();
+    world.all_answer(WWW, &[ASHBURN, FRANKFURT]);
+    // a peer that comes back finds its way in between
+    world.cluster.node_mut("ash1").restart_after_kill();
+    world.all_answer(WWW, &[ASHBURN, FRANKFURT]);
+    world.wait_until_all_are_up();
 }
 
 /// Where UDP is dropped, TCP carries the session.
