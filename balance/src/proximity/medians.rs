@@ -6,6 +6,8 @@
 
 use super::{PointId, Settings};
 
+/// Another point takes a group over where it is better by this, or by a fifth.
+const MUCH_US: u32 = 10_000;
 /// Most members looked at.
 const MEMBERS_MAX: usize = 512;
 /// Share of the members that must agree, in percent.
@@ -71,14 +73,36 @@ impl Group {
 
     /// The same, with the medians of before where those are equal: what stands for many must not waver.
     pub(super) fn steadied(mut self, before: Option<&Self>, settings: &Settings) -> Self {
+        let Some(before) = before else { return self };
         for (point, us) in &mut self.medians {
-            if let Some(old) = before.and_then(|before| before.get(*point))
+            if let Some(old) = before.get(*point)
                 && settings.is_equal(old, *us)
             {
                 *us = old;
             }
         }
+        self.keep_leader(before, settings);
         self
+    }
+
+    /// Lets the point that was best go on while no other is better by much: what stands for many moves many.
+    fn keep_leader(&mut self, before: &Self, settings: &Settings) {
+        let Some((leader, was_us)) = before.medians.iter().min_by_key(|it| (it.1, it.0)).copied() else {
+            return;
+        };
+        let Some(leader_us) = self.get(leader) else { return };
+        let best_us = self.medians.iter().map(|it| it.1).min().unwrap_or(leader_us);
+        if leader_us > best_us.saturating_add((best_us / 5).max(MUCH_US)) {
+            return;
+        }
+        let band_us = settings.band_us.max((leader_us as f32 * settings.band_percent / 100.0) as u32);
+        for (point, us) in &mut self.medians {
+            // those that were as good before are no news
+            let was_equal = before.get(*point).is_some_and(|old| settings.is_equal(was_us, old));
+            if *point != leader && !was_equal {
+                *us = (*us).max(leader_us.saturating_add(band_us + 1_000));
+            }
+        }
     }
 
     /// The median from a point.

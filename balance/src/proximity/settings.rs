@@ -68,7 +68,7 @@ impl Default for Settings {
             passive_ttl_ms: 3_600_000,
             active_ttl_ms: 21_600_000,
             probe_ms: 600_000,
-            probe_permille: 15,
+            probe_permille: 19,
             explore_permille: 15,
             explore_limit_us: 50_000,
         }

@@ -108,6 +108,11 @@ pub fn run(world: &World, options: &Options) -> Outcome {
 
 impl<'w> Sim<'w> {
     fn new(world: &'w World, options: &Options) -> Self {
+        let mut options = options.clone();
+        if !options.handshakes {
+            // nobody would learn from it
+            options.proximity.explore_permille = 0;
+        }
         let believed = Believed::new(world, options.strategy, &options.proximity);
         let points_count = world.points.len();
         // what is measured everywhere is the same everywhere: one table stands for all
@@ -137,9 +142,9 @@ impl<'w> Sim<'w> {
             is_up,
             loads,
             world,
-            options: options.clone(),
             believed,
             rng: Rng::with_seed(world.seed.wrapping_mul(0x9e37_79b9).wrapping_add(options.seed)),
+            options,
             now_ms: 0,
             agenda: Agenda::default(),
             nodes,

@@ -14,7 +14,7 @@ pub struct Options {
     pub seed: u64,
     /// Settings of the proximity tables.
     pub proximity: Settings,
-    /// How often a table is published to queries.
+    /// How often a table is published to queries. A node does so oftener, which makes a run longer and no better.
     pub publish_ms: u64,
     /// How often nodes tell each other what they measured, and how much at once.
     pub tell_ms: u64,
@@ -49,7 +49,7 @@ impl Default for Options {
             strategy: Strategy::Portolan,
             seed: 0,
             proximity: Settings::default(),
-            publish_ms: 5_000,
+            publish_ms: 20_000,
             tell_ms: 1_000,
             tell_cells: 1_000,
             claim_ms: 100,
