@@ -96,7 +96,7 @@ const WRONG: &str = r#"{
   "model": { "swing": 0, "jitter_ms": 0.5, "loss": 0 },
   "sites": [ { "name": "east", "lat": 0, "lon": 100 }, { "name": "west", "lat": 0, "lon": -60 } ],
   "prefixes": [ { "prefix": "240.0.1.0/24", "lat": 0, "lon": 100, "rate": 5,
-                  "rtt_ms": { "east": 12, "west": 150 }, "believed": { "lat": 0, "lon": -60 } } ]
+                  "rtt_ms": { "east": 12, "west": 200 }, "believed": { "lat": 0, "lon": -60 } } ]
 }"#;
 
 #[test]
@@ -104,10 +104,10 @@ fn regret_is_what_a_wrong_table_costs() {
     let world = from_text(WRONG).unwrap();
     let options = |strategy| Options { strategy, duration_ms: 3_600_000, ..Options::default() };
     let geo = Figures::new(&run(&world, &options(Strategy::Geo)));
-    assert!((geo.whole.regret_ms.median - 138.0).abs() < 0.2, "{geo:?}");
+    assert!((geo.whole.regret_ms.median - 188.0).abs() < 0.2, "{geo:?}");
     assert_eq!(geo.whole.within_5ms_percent, 0.0);
     let turns = Figures::new(&run(&world, &options(Strategy::RoundRobin)));
-    assert!((turns.whole.regret_ms.mean - 69.0).abs() < 5.0, "{turns:?}");
+    assert!((turns.whole.regret_ms.mean - 94.0).abs() < 7.0, "{turns:?}");
     let ours = Figures::new(&run(&world, &options(Strategy::Portolan)));
     assert!(ours.last.regret_ms.median < 0.2 && ours.last.within_5ms_percent > 95.0, "{ours:?}");
     assert_eq!(ours, Figures::new(&run(&world, &options(Strategy::Portolan))), "the same seed, the same run");
