@@ -137,3 +137,13 @@ fn a_full_site_sheds_load() {
     assert!(figures.peak_load > 1.0 && figures.overload_percent > 0.0, "{figures:?}");
     assert!(figures.whole.within_5ms_percent > 30.0, "load sends some to the other site: {figures:?}");
 }
+
+/// Tables that know nothing, and no neighbours: only measuring helps.
+#[test]
+fn the_public_world_is_better_measured_than_guessed() {
+    let world = from_text(include_str!("../worlds/planetlab.json")).unwrap();
+    let run = |strategy| Figures::new(&run(&world, &Options { strategy, ..Options::default() }));
+    let (geo, ours) = (run(Strategy::Geo), run(Strategy::Portolan));
+    assert!(ours.last.regret_ms.mean < 0.8 * geo.last.regret_ms.mean, "{ours:?}\n{geo:?}");
+    assert!(ours.whole.probes_per_query <= 0.022, "{ours:?}");
+}

@@ -23,6 +23,8 @@ const ON_ITS_WAY_S: u32 = 10;
 const NEAR_US: u32 = 25_000;
 /// Added to what a prediction may be wrong by.
 const NOISE_US: u32 = 10_000;
+/// Probes before the first query has paid for any.
+const FIRST: u64 = 5;
 /// Most probes that may be saved up.
 const SAVED: u64 = 200;
 
@@ -37,7 +39,7 @@ impl Budget {
     pub(super) const UNLIMITED: Self = Self { left: None };
 
     fn earn(&mut self, queries: u64, permille: u16) {
-        let left = self.left.unwrap_or(SAVED * 1000 / 4);
+        let left = self.left.unwrap_or(FIRST * 1000);
         self.left = Some(left.saturating_add(queries.saturating_mul(u64::from(permille))).min(SAVED * 1000));
     }
 
