@@ -41,6 +41,10 @@ pub struct Engine {
     pub(crate) learned: Arc<Notify>,
     /// Peers whose claims' end was told.
     pub(crate) losses_told: Mutex<BTreeSet<String>>,
+    /// What peers know of remembered choices.
+    pub(crate) choices: Mutex<peers::choices::Shared>,
+    /// What peers said, or this node found, that people should mend, and when.
+    pub(crate) peer_notices: Mutex<BTreeMap<String, (u64, String)>>,
     /// When a peer was last warned of, by kind.
     pub(crate) peers_warned: Mutex<BTreeMap<(&'static str, String), u64>>,
     pub(crate) now: Mutex<InForce>,
@@ -144,6 +148,8 @@ impl Engine {
             peers: line,
             learned: Arc::default(),
             losses_told: Mutex::default(),
+            choices: Mutex::default(),
+            peer_notices: Mutex::default(),
             peers_warned: Mutex::default(),
             now: Mutex::new(InForce {
                 config: config.clone(),
@@ -162,6 +168,7 @@ impl Engine {
         engine.clone().spawn_tasks(events);
         engine.hear_peers(peer_events);
         tokio::spawn(peers::hear::relearn(Arc::downgrade(&engine)));
+        tokio::spawn(peers::choices::tell(Arc::downgrade(&engine)));
         Ok(engine)
     }
 
@@ -320,10 +327,7 @@ impl Engine {
     /// Takes a choice that a peer remembers (WP-C3).
     pub(crate) fn remember(&self, entry: &portolan_peer::PersistenceEntry) {
         if let Some(table) = &self.config().remembered {
-            let now_s = clock::now().mono_s();
-            if table.get(entry.key, now_s).is_none() {
-                table.put(entry.key, entry.candidate, now_s.saturating_add(entry.left_s));
-            }
+            lock(&self.choices).heard(table, clock::now().mono_s(), entry);
         }
     }
 

@@ -323,6 +323,77 @@ fn an_operators_word_holds_at_all_nodes() {
     }
 }
 
+/// Case H17: who may serve again after a failure is said once, at any node.
+#[test]
+fn a_member_that_waits_for_an_operator_is_enabled_at_all_nodes() {
+    let plan = Plan::new();
+    let mut shared = Backend::start();
+    let service = format!(
+        "fallback = \"nodata\"\nmanual_resume = true
+check.tcp = {{ port = {}, interval = \"50ms\", timeout = \"1s\", rise = 1, fall = 1 }}
+members = [{{ site = \"alpha\", address = \"{}\" }}]",
+        shared.port(),
+        shared.address()
+    );
+    let nodes = [plan.setup(0, &service).start(), plan.setup(1, &service).start()];
+    let address = shared.address();
+    for node in &nodes {
+        node.wait_for_data(WWW, &[&address]);
+        wait_until(SOON, "the peer is there", || {
+            node.cli(&["peers", "--json"]).json()["peers"].to_string().contains("\"up\"")
+        });
+    }
+    shared.stop();
+    nodes.iter().for_each(|node| node.wait_for_data(WWW, &[]));
+    shared.resume();
+    for node in &nodes {
+        wait_until(SOON, "its checks pass, and it waits", || {
+            let reason = member(node, &address)["reason"].as_str().unwrap().to_owned();
+            reason.contains("waits for") && reason.contains(" up: ")
+        });
+    }
+    assert!(nodes.iter().all(|node| node.data(WWW).is_empty()));
+    let _ = nodes[1].cli(&["enable", "www.choose.test"]).expect(0);
+    nodes.iter().for_each(|node| node.wait_for_data(WWW, &[&address]));
+}
+
+/// WP-C3: a client keeps its choice also where another node answers it.
+#[test]
+fn remembered_choices_are_told() {
+    let plan = Plan::new();
+    let service = format!("persist = {{ kind = \"table\", ttl = 600 }}\n{LEARNS}");
+    let change = |setup: Setup| {
+        let text = std::fs::read_to_string(setup.path("portolan.toml")).unwrap();
+        let text = text.replace("choose = [\"round-robin\"]", "choose = [\"persist\", \"random\"]");
+        setup.write("portolan.toml", &text.replace("answers = 8", "answers = 1"));
+        setup.start()
+    };
+    let nodes: Vec<Node> = (0..3).map(|at| change(plan.setup(at, &service))).collect();
+    for node in &nodes {
+        wait_until(SOON, "three members are known", || {
+            node.cli(&["services", "--json"]).json()[0]["members"].as_array().unwrap().len() == 3
+        });
+    }
+    // of 20 clients that each asked one node, chance alone would not agree at the others
+    let ask = |node: &Node, client: u8| node.data(&format!("{WWW} +subnet=198.51.{client}.0/24"));
+    let chosen: Vec<_> = (0..20).map(|client| ask(&nodes[usize::from(client) % 3], client)).collect();
+    wait_until(SOON, "the choices are told", || {
+        let metrics = |node: &Node| node.curl(&["-f"], "/metrics").expect(0).stdout;
+        // those of the other two, beside their servers and digests
+        nodes.iter().zip([13.0, 13.0, 14.0]).all(|(node, choices)| {
+            let text = metrics(node);
+            let claims = text.lines().filter(|line| line.starts_with("portolan_peer_claims{"));
+            claims.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+                >= choices + 4.0
+        })
+    });
+    for (client, chosen) in (0..).zip(&chosen) {
+        for node in &nodes {
+            assert_eq!(ask(node, client), *chosen, "client {client}");
+        }
+    }
+}
+
 #[test]
 fn frames_are_told_live_and_from_the_trace() {
     let plan = Plan::new();

@@ -54,6 +54,8 @@ pub struct PeerNow {
     pub failures: u32,
     /// What last went wrong.
     pub last_error: Option<String>,
+    /// What one of the two nodes refused of late and people should mend: two nodes of one name, a version too old.
+    pub notice: Option<String>,
     /// What should be equal at both and is not: `config: services`, `table isp`, `version`.
     pub differences: Vec<String>,
     /// Octets received.

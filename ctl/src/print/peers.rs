@@ -84,6 +84,7 @@ fn remarks(peer: &PeerNow) -> String {
             }
         }));
     }
+    words.extend(peer.notice.iter().cloned());
     if !peer.differences.is_empty() {
         words.push(format!("differs in {}", peer.differences.join(", ")));
     }
@@ -115,6 +116,7 @@ mod tests {
             certificate_left_s: Some(90 * 86_400),
             failures: 0,
             last_error: Some("nobody answers".into()),
+            notice: None,
             differences: Vec::new(),
             bytes_in: 0,
             bytes_out: 0,

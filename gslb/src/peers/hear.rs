@@ -130,6 +130,9 @@ fn news_of(engine: &Engine, line: &Line, event: Event) -> Vec<News> {
         }
         Event::Expired { author, keys } => return expired(engine, line, author, &keys),
         Event::Notice { peer, is_theirs, code, text } => {
+            if is_for_people(code) {
+                lock(&engine.peer_notices).insert(peer.clone(), (monotonic_ms(), text.clone()));
+            }
             if is_for_people(code) && engine.is_worth_a_warning("notice", &peer) {
                 warn!(peer, is_theirs, ?code, text, "the peer and this node do not go together");
             } else {
@@ -273,6 +276,13 @@ fn tell_differences(line: &Line, author: &str) {
 }
 
 impl Engine {
+    /// What is to be mended about a peer, as long as it was said of late.
+    pub(super) fn notice_of(&self, peer: &str) -> Option<String> {
+        let notices = lock(&self.peer_notices);
+        let (at_ms, text) = notices.get(peer)?;
+        (monotonic_ms().saturating_sub(*at_ms) < QUIET_MS).then(|| text.clone())
+    }
+
     /// Whether somebody should be woken: a peer that fails again and again is told of now and then.
     fn is_worth_a_warning(&self, kind: &'static str, peer: &str) -> bool {
         let now_ms = monotonic_ms();

@@ -7,8 +7,9 @@
 //! ```
 //! [`Line`] holds the endpoint over reloads; [`own`] says what is claimed; [`hear`] turns the mesh's events into news;
 //! [`hearsay`] keeps what was heard, with its age; [`told`] shows it; [`saved`] is its form on disk; [`words`] are
-//! operators' words, which all nodes share.
+//! operators' words, which all nodes share; [`choices`] are clients' remembered choices.
 
+pub(crate) mod choices;
 pub(crate) mod hear;
 pub mod hearsay;
 pub(crate) mod own;

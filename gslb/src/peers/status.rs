@@ -12,7 +12,8 @@ use portolan_peer::{PeerState, PeerStatus};
 use tokio::sync::mpsc;
 
 /// Degraded modes that peers can bring (T6).
-pub(crate) const MODES: [&str; 4] = ["peer-lost", "peer-differs", "peers-waiting", "certificate"];
+pub(crate) const MODES: [&str; 5] =
+    ["peer-lost", "peer-refused", "peer-differs", "peers-waiting", "certificate"];
 /// Frames that wait for a slow reader; what is older is lost in the tap.
 const FRAMES: usize = 256;
 /// Certificates that end in less than this are a degraded mode.
@@ -24,7 +25,7 @@ pub(crate) fn peers(engine: &Engine) -> Option<PeersStatus> {
     let now = peers.iter().map(|peer| {
         let link = transport.peers.iter().find(|link| link.name == peer.name);
         let age = engine.publisher.hearsay(|hearsay| hearsay.age(&peer.name));
-        peer_now(peer, link, age)
+        PeerNow { notice: engine.notice_of(&peer.name), ..peer_now(peer, link, age) }
     });
     let now = now.collect();
     let Status { listen, pin, certificate_left_s, warnings, .. } = transport;
@@ -73,6 +74,7 @@ fn peer_now(peer: &PeerStatus, link: Option<&PeerLink>, age: Option<Age>) -> Pee
         certificate_left_s: newest.map(|link| link.certificate_left_s),
         failures: link.map_or(0, |link| link.failures),
         last_error: error.or_else(|| peer.last_error.clone()).filter(|_| !is_up || peer.last_error.is_some()),
+        notice: None,
         differences: own::differences(&peer.differences),
         bytes_in: peer.counters.bytes_in,
         bytes_out: peer.counters.bytes_out,
@@ -114,6 +116,9 @@ pub(crate) fn degraded(engine: &Engine) -> Vec<(&'static str, String)> {
                 (false, false) => "",
             };
             modes.push(("peer-lost", format!("{} is {}, {silent}{claims}", peer.name, peer.state)));
+        }
+        if let Some(notice) = &peer.notice {
+            modes.push(("peer-refused", format!("{}: {notice}", peer.name)));
         }
         if !peer.differences.is_empty() {
             modes
