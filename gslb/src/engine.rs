@@ -175,6 +175,7 @@ impl Engine {
     /// Hears the peers of an endpoint that has just started.
     fn hear_peers(self: &Arc<Self>, events: Option<portolan_peer::transport::Events>) {
         if let Some(events) = events {
+            self.proximity.tell_all();
             tokio::spawn(peers::hear::listen(Arc::downgrade(self), events));
             tokio::spawn(peers::hear::end_waiting(Arc::downgrade(self)));
         }

@@ -111,11 +111,13 @@ fn news_of(engine: &Engine, line: &Line, event: Event) -> Vec<News> {
         Event::Synced { peer } => {
             debug!(peer, "the peer has told all");
             tell_differences(line, &peer);
+            hear_distances(engine, line, &peer);
             return all_of(line, &peer).into_iter().collect();
         }
         Event::Fresh { author } => {
             info!(peer = author, "the peer is heard again");
             engine.loss_told(&author, false);
+            hear_distances(engine, line, &author);
             return all_of(line, &author).into_iter().collect();
         }
         Event::Claimed { author, key } => return claimed(engine, line, author, &key),
@@ -157,8 +159,19 @@ fn news_of(engine: &Engine, line: &Line, event: Event) -> Vec<News> {
             warn!(count, "peers told more than could be taken in time; all is read anew");
             return reread(engine, line);
         }
-        // questions about clients' distances, and connections, which are the endpoint's own business
-        Event::Asked { .. } | Event::Replied { .. } | Event::Close { .. } => {}
+        Event::Asked { peer, ask } => {
+            if let Some(number) = line.look(|mesh| number_of(mesh, &peer)).flatten() {
+                engine.proximity.asked(number, peer, ask);
+            }
+        }
+        Event::Replied { peer, reply, after_ms } => {
+            debug!(peer, after_ms, outcome = ?reply.outcome, "a reply about a client's distance");
+            if let Some(site) = line.look(|mesh| site_of(mesh, &peer)).flatten() {
+                reply.cells.iter().for_each(|cell| engine.proximity.heard(&site, cell, 0));
+            }
+        }
+        // connections are the endpoint's own business
+        Event::Close { .. } => {}
     }
     Vec::new()
 }
@@ -185,7 +198,12 @@ fn claimed(engine: &Engine, line: &Line, author: String, key: &Key) -> Vec<News>
         Some(Claim::VirtualServer(server)) => return vec![News::Claimed(author, server)],
         Some(Claim::Digest(_)) => tell_differences(line, &author),
         Some(Claim::Persistence(entry)) => engine.remember(&entry),
-        Some(Claim::Link(_) | Claim::Proximity(_) | Claim::Word(_)) | None => {}
+        Some(Claim::Proximity(cell)) => {
+            if let Some(site) = line.look(|mesh| site_of(mesh, &author)).flatten() {
+                engine.proximity.heard(&site, &cell, 0);
+            }
+        }
+        Some(Claim::Link(_) | Claim::Word(_)) | None => {}
     }
     Vec::new()
 }
@@ -213,6 +231,29 @@ fn expired(engine: &Engine, line: &Line, author: String, keys: &[Key]) -> Vec<Ne
     }
 }
 
+/// All distances that an author claims.
+fn hear_distances(engine: &Engine, line: &Line, author: &str) {
+    let now_ms = monotonic_ms();
+    line.look(|mesh| {
+        for held in mesh.claims_of(author) {
+            if let Claim::Proximity(cell) = held.claim {
+                let age_s = now_ms.saturating_sub(held.received_at_ms) / 1000;
+                engine.proximity.heard(held.site, cell, u32::try_from(age_s).unwrap_or(u32::MAX));
+            }
+        }
+    });
+}
+
+fn site_of(mesh: &portolan_peer::Mesh, author: &str) -> Option<String> {
+    let mut peers = mesh.settings().peers.iter();
+    peers.find(|peer| peer.name == author).map(|peer| peer.site.clone())
+}
+
+fn number_of(mesh: &portolan_peer::Mesh, author: &str) -> Option<u16> {
+    let at = mesh.settings().peers.iter().position(|peer| peer.name == author)?;
+    u16::try_from(at).ok()
+}
+
 /// All virtual servers that an author claims.
 fn all_of(line: &Line, author: &str) -> Option<News> {
     let servers = line.look(|mesh| servers(mesh, author))?;
@@ -231,6 +272,8 @@ fn servers(mesh: &portolan_peer::Mesh, author: &str) -> Vec<VirtualServer> {
 
 fn reread(engine: &Engine, line: &Line) -> Vec<News> {
     let authors = engine.publisher.authors();
+    let peers = line.look(|mesh| mesh.settings().peers.clone()).unwrap_or_default();
+    peers.iter().for_each(|peer| hear_distances(engine, line, &peer.name));
     let looked = line.look(|mesh| {
         let peers = mesh.peers();
         let known: BTreeSet<&str> = peers.iter().map(|peer| peer.name.as_str()).collect();

@@ -66,6 +66,8 @@ struct Form {
     node: String,
     site: String,
     config: Config,
+    /// Whether clients in private space are measured, for peers as well.
+    measures_private: bool,
 }
 
 impl Form {
@@ -75,6 +77,11 @@ impl Form {
             node: compiled.node.name.clone(),
             site: site_name(compiled, compiled.node.site.0),
             config: fixed,
+            measures_private: compiled
+                .proximity
+                .active
+                .as_ref()
+                .is_some_and(|active| !active.also.is_empty()),
         }
     }
 }
@@ -241,8 +248,9 @@ impl Line {
 }
 
 async fn start(form: &Form, identity: Identity, peers: Vec<Peer>) -> Result<Handle, LineError> {
-    let Form { node, site, config } = form;
+    let Form { node, site, config, measures_private } = form;
     let mut settings = Settings::new(node, site, epoch(), millis(config.hold));
+    settings.allow_private_asks = *measures_private;
     settings.keepalive_ms = millis(config.keepalive);
     settings.peers =
         peers.iter().map(|peer| PeerSettings { name: peer.name.clone(), site: peer.site.clone() }).collect();

@@ -31,6 +31,10 @@ pub(super) struct Counts {
     pub(super) unsettled: u64,
     /// Questions for peers that nobody sent in time.
     pub(super) questions_dropped: u64,
+    /// What peers said and nobody took in time.
+    pub(super) inbox_dropped: u64,
+    /// Cells that could not be told to peers.
+    pub(super) untold: u64,
     /// Times that the state could not be saved.
     pub(super) unsaved: u64,
     /// Once a second: when, and how many probes had been sent.
@@ -171,6 +175,8 @@ impl Desk {
                 .with([("where", "probe-queue")], (counters.samples_dropped + pace.samples_dropped) as f64)
                 .with([("where", "reload")], self.counts.unsettled as f64)
                 .with([("where", "question-queue")], self.counts.questions_dropped as f64)
+                .with([("where", "peers-in")], self.counts.inbox_dropped as f64)
+                .with([("where", "peers-out")], self.counts.untold as f64)
                 .with([("where", "state-file")], self.counts.unsaved as f64),
         ]
     }

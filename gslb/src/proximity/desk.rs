@@ -1,7 +1,7 @@
 //! The table with all that feeds it.
 
 use super::counts::Counts;
-use super::peers::{QUESTIONS, Question};
+use super::peers::{Pending, QUESTIONS, Question};
 use super::recent::Recent;
 use super::written::Written;
 use super::{now_ms, saved, settings};
@@ -10,10 +10,11 @@ use portolan_balance::nets::{DIMS, Nets};
 use portolan_balance::proximity::{PointId, Points, Prefix, Ranks, Sample, Table};
 use portolan_config::Compiled;
 use portolan_dns::measure::{Evidence as Shown, Measure, Sighting};
+use portolan_peer::Reply;
 use portolan_probe::proximity::{
     AskedBy, Evidence, Lengths, Passive, Policy, Prober, ProberSettings, Refusal, Wanted,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use tokio::sync::mpsc;
@@ -31,6 +32,9 @@ const SETTLE_MS: u64 = 30_000;
 /// Address to class, and class to the value of each dimension.
 type Operators = (Arc<Nets>, Arc<[[u32; DIMS]]>);
 
+/// How often a client that was seen is measured from more places, as answers come in.
+const ROUNDS: u8 = 8;
+
 /// Everything that is known of clients' distances, and who learns it.
 pub(super) struct Desk {
     pub(super) table: Table,
@@ -45,8 +49,18 @@ pub(super) struct Desk {
     passive: Option<(Arc<Passive>, Receiver<Sample>)>,
     is_passive: bool,
     prober: Option<(Prober, mpsc::Receiver<Sample>)>,
-    pub(super) recent: Recent,
+    /// What became of the last wish for a prefix.
+    pub(super) recent: Recent<Result<(), Refusal>>,
+    /// Who has shown to be there, and how often more is asked about them.
+    pursued: Recent<(Wanted, u8)>,
+    /// Prefixes of which something came in.
+    pub(super) news: BTreeSet<Prefix>,
+    has_peers: bool,
     pub(super) questions: VecDeque<Question>,
+    pub(super) pending: Vec<Pending>,
+    pub(super) replies: Vec<(String, Reply)>,
+    pub(super) tells_all: bool,
+    queries: Option<u64>,
     ranks: Arc<Ranks>,
     /// Until then probes may come back that speak of the points of an older config.
     settled_ms: u64,
@@ -70,7 +84,14 @@ impl Desk {
             is_passive: false,
             prober: None,
             recent: Recent::default(),
+            pursued: Recent::default(),
+            news: BTreeSet::new(),
+            has_peers: false,
             questions: VecDeque::new(),
+            pending: Vec::new(),
+            replies: Vec::new(),
+            tells_all: false,
+            queries: None,
             ranks: Arc::default(),
             settled_ms: 0,
             counts: Counts::default(),
@@ -117,6 +138,7 @@ impl Desk {
         self.write_statics();
         self.table.set_excluded(&settings::excluded(config));
         self.is_used = settings::is_used(config);
+        self.has_peers = config.peers.as_ref().is_some_and(|peers| !peers.members.is_empty());
         self.is_passive = config.proximity.is_tcp_seen && (self.is_used || config.peers.is_some());
         self.set_measure(config);
         self.set_passive(config);
@@ -228,11 +250,12 @@ impl Desk {
     fn take(&mut self, now: u64, sample: Sample) {
         self.counts.sample(&sample);
         self.table.observe(now, sample);
+        self.news.insert(sample.prefix);
     }
 
     /// A client was seen for whom distance decides, or would.
     fn see(&mut self, now: u64, sighting: Sighting) {
-        let Sighting { source, subnet, evidence, is_unmeasured } = sighting;
+        let Sighting { source, subnet, evidence, is_unmeasured: _ } = sighting;
         let evidence = match evidence {
             Shown::Plain => Evidence::Plain,
             Shown::Cookie => Evidence::Cookie,
@@ -240,14 +263,33 @@ impl Desk {
         };
         // none where the subnet is larger than what is measured as one
         let Some(wish) = Wanted::by_query(source, subnet, evidence, self.lengths()) else { return };
-        let mut has_shown = matches!(wish.asked_by, AskedBy::Client(Evidence::Cookie | Evidence::Stream));
-        if is_unmeasured {
-            has_shown |= is_granted(self.wish(wish));
-        }
+        let is_seen = self.prober().map(|prober| prober.see(source, evidence));
+        let has_shown = match (wish.asked_by, is_seen) {
+            (AskedBy::Client(_), Some(seen)) => {
+                if let Err(refusal) = seen {
+                    self.recent.put(wish.prefix, Err(refusal));
+                }
+                seen.is_ok() || evidence != Evidence::Plain
+            }
+            (AskedBy::Client(_), None) => evidence != Evidence::Plain,
+            // its own address, or those whose word is taken: the prober knows which
+            (AskedBy::Resolver { .. }, _) => {
+                evidence != Evidence::Plain && self.policy.trusted_resolvers.contains(source)
+            }
+            (AskedBy::Peer(_) | AskedBy::Operator, _) => false,
+        };
         // Forged sources must not push out what is known: only who has shown to be there gets an entry.
-        if !has_shown && self.table.cells_of(now, wish.address).is_empty() {
-            return;
+        if has_shown {
+            self.pursued.put(wish.prefix, (wish, ROUNDS));
+            self.pursue(now, wish);
+        } else if !self.table.cells_of(now, wish.address).is_empty() {
+            // in use, so that it does not give way to others
+            self.table.touch(now, wish.address);
         }
+    }
+
+    /// Has a client measured that has shown to be there, from where that is worth its while.
+    fn pursue(&mut self, now: u64, wish: Wanted) {
         let Some(wanted) = self.table.wanted(now, wish.address) else { return };
         let points = self.table.points();
         let (own, others): (Vec<PointId>, Vec<PointId>) =
@@ -255,16 +297,37 @@ impl Desk {
         let mut sites: Vec<String> =
             others.iter().filter_map(|id| points.get(*id)).map(|point| point.site.clone()).collect();
         sites.dedup();
-        if !is_unmeasured && !own.is_empty() {
-            has_shown |= is_granted(self.wish(wish));
+        if !own.is_empty() {
+            let _ = self.wish(wish);
         }
-        if has_shown && !sites.is_empty() && self.policy.addresses.check(wish.address).is_ok() {
+        if self.has_peers && !sites.is_empty() && self.policy.addresses.check(wish.address).is_ok() {
             if self.questions.len() >= QUESTIONS {
                 self.questions.pop_front();
                 self.counts.questions_dropped += 1;
             }
             self.questions.push_back(Question { sites, prefix: wish.prefix, address: wish.address });
         }
+    }
+
+    /// What came in may tell from where else to measure.
+    fn follow(&mut self) {
+        let now = now_ms();
+        for prefix in std::mem::take(&mut self.news) {
+            if let Some((wish, left)) = self.pursued.get(&prefix)
+                && left > 0
+            {
+                self.pursued.put(prefix, (wish, left - 1));
+                self.pursue(now, wish);
+            }
+        }
+    }
+
+    /// Queries that distance decided, all in all: each pays for a share of a probe.
+    pub(super) fn count_queries(&mut self, total: u64) {
+        // after a reload some may be gone from the sum
+        let more = self.queries.map_or(0, |before| total.saturating_sub(before));
+        self.queries = Some(total);
+        self.table.queries(more);
     }
 
     /// Wishes for a probe, and remembers what became of it.
@@ -279,6 +342,7 @@ impl Desk {
     pub(super) fn publish(&mut self) -> Option<Arc<Ranks>> {
         let ranks = self.table.publish(now_ms())?;
         self.ranks = ranks.clone();
+        self.follow();
         Some(ranks)
     }
 
@@ -322,9 +386,4 @@ impl Desk {
     pub(super) fn is_busy(&self) -> bool {
         self.is_used || self.is_passive || self.policy.enabled
     }
-}
-
-/// Whether what became of a wish shows that its target is there: it is, or was, to be probed.
-fn is_granted(result: Result<(), Refusal>) -> bool {
-    matches!(result, Ok(()) | Err(Refusal::Waiting | Refusal::TooSoon | Refusal::BackedOff))
 }

@@ -24,7 +24,6 @@ mod settings;
 mod shown;
 mod written;
 
-pub use peers::{Answer, Question};
 pub use settings::fixed_ranks;
 
 use crate::clock;
@@ -32,10 +31,12 @@ use crate::engine::{Engine, lock};
 use crate::metrics::Family;
 use crate::state::StateDir;
 use desk::Desk;
+use peers::{Inbox, Sent};
 use portolan_api::{
     ApiError, ProximityPoint, ProximityQuery, ProximityShown, ProximityStatus, StaticRequest, StaticResult,
 };
 use portolan_balance::proximity::Ranks;
+use portolan_balance::{ServiceId, View};
 use portolan_config::Compiled;
 use portolan_dns::measure::Measure;
 use portolan_probe::proximity::Passive;
@@ -56,6 +57,7 @@ const SAVE: Duration = Duration::from_secs(300);
 /// Distances of clients, as a node keeps them.
 pub struct Proximity {
     desk: Mutex<Desk>,
+    inbox: Mutex<Inbox>,
 }
 
 impl Proximity {
@@ -65,7 +67,7 @@ impl Proximity {
         let mut desk = Desk::new(config, state);
         desk.restore();
         desk.apply(config);
-        Self { desk: Mutex::new(desk) }
+        Self { desk: Mutex::new(desk), inbox: Mutex::default() }
     }
 
     /// Takes another config. Until the result is dropped nothing is published, so that a view with the new points
@@ -96,11 +98,7 @@ impl Proximity {
     }
 
     /// What `proximity show` says.
-    pub fn show(
-        &self,
-        query: &ProximityQuery,
-        view: &portolan_balance::View,
-    ) -> Result<ProximityShown, ApiError> {
+    pub fn show(&self, query: &ProximityQuery, view: &View) -> Result<ProximityShown, ApiError> {
         lock(&self.desk).show(query, view)
     }
 
@@ -150,14 +148,24 @@ impl Proximity {
         }
     }
 
-    /// Empties the queues, and publishes through `publish` where there is news.
-    fn turn(&self, is_due: bool, publish: impl FnOnce(Arc<Ranks>)) -> bool {
+    /// Empties the queues, and publishes through `publish` where there is news. Returns what peers are to be told, and
+    /// whether there is anything to look after.
+    fn turn(&self, is_due: bool, queries: u64, publish: impl FnOnce(Arc<Ranks>)) -> (Sent, bool) {
+        let inbox = std::mem::take(&mut *lock(&self.inbox));
         let mut desk = lock(&self.desk);
+        desk.count_queries(queries);
         desk.listen();
+        desk.hear(inbox);
         if is_due && let Some(ranks) = desk.publish() {
             publish(ranks);
         }
-        desk.is_busy()
+        (desk.sent(is_due), desk.is_busy())
+    }
+
+    fn count_untold(&self, count: u64) {
+        if count > 0 {
+            lock(&self.desk).counts.untold += count;
+        }
     }
 }
 
@@ -202,7 +210,9 @@ fn run(engine: &Weak<Engine>) {
         if is_due {
             published = Instant::now();
         }
-        let is_busy = engine.proximity.turn(is_due, |ranks| engine.publisher.rank(ranks));
+        let queries = by_distance(&engine.snapshot.load().view);
+        let (sent, is_busy) = engine.proximity.turn(is_due, queries, |ranks| engine.publisher.rank(ranks));
+        engine.proximity.count_untold(sent.by(&engine.peers));
         if saved.elapsed() >= SAVE {
             saved = Instant::now();
             engine.proximity.save();
@@ -210,6 +220,13 @@ fn run(engine: &Weak<Engine>) {
         drop(engine);
         std::thread::sleep(if is_busy { TICK } else { IDLE_TICK });
     }
+}
+
+/// Decisions of services that go by distance, since the start.
+fn by_distance(view: &View) -> u64 {
+    let ids = (0..).map(ServiceId).zip(&view.services);
+    let used = ids.filter(|(_, service)| settings::goes_by_distance(&service.policy));
+    used.map(|(id, _)| view.turns.peek(id)).sum()
 }
 
 /// The clock of the table: that of queries.

@@ -15,9 +15,12 @@ use std::sync::Arc;
 
 /// Whether any service goes by distance.
 pub(super) fn is_used(config: &Compiled) -> bool {
-    let by_distance =
-        |policy: &Arc<Choice>| policy.steps.iter().any(|step| matches!(step, Step::Proximity { .. }));
-    config.policies.iter().any(by_distance)
+    config.policies.iter().any(|policy| goes_by_distance(policy))
+}
+
+/// Whether a service goes by distance.
+pub(super) fn goes_by_distance(policy: &Choice) -> bool {
+    policy.steps.iter().any(|step| matches!(step, Step::Proximity { .. }))
 }
 
 /// How long measured prefixes are.

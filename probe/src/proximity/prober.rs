@@ -29,6 +29,7 @@ use tracing::warn;
 use super::{
     pace::{Method, Outcome, PaceCounters, Pacer, Policy, ProbeId, Refusal, Standing, Wanted},
     shoot::Gun,
+    sightings::Evidence,
 };
 
 /// How the prober is made; what may change while it runs is in [`Policy`].
@@ -115,6 +116,12 @@ impl Prober {
             self.shared.wake.notify_one();
         }
         result
+    }
+
+    /// A query came from this address. Tells whether it has earned a probe by now, or why not.
+    pub fn see(&self, source: IpAddr, evidence: Evidence) -> Result<(), Refusal> {
+        let now_ms = self.shared.now_ms();
+        self.shared.pacer().see(now_ms, source.to_canonical(), evidence)
     }
 
     /// Takes another policy. What is under way ends by the old one.

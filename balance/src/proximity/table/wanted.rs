@@ -73,6 +73,14 @@ impl Table {
         self.budget.earn(count, self.settings.probe_permille);
     }
 
+    /// A client whose prefix is known was seen: its entry does not give way to others so soon.
+    pub fn touch(&mut self, now_ms: u64, address: IpAddr) {
+        let prefix = self.base(Prefix::new(address, u8::MAX));
+        if let Some(number) = self.entries.around(&prefix) {
+            self.entries.touch(number, stamp(now_ms));
+        }
+    }
+
     /// Whether the prefix of a client deserves measuring, and from where. Asked for a share of the queries, it also
     /// keeps the entry from giving way.
     pub fn wanted(&mut self, now_ms: u64, address: IpAddr) -> Option<Wanted> {

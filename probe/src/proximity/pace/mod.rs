@@ -177,6 +177,19 @@ impl Pacer {
         result
     }
 
+    /// A query came from this address. Tells whether it has earned a probe by now.
+    pub fn see(&mut self, now_ms: u64, source: IpAddr, evidence: Evidence) -> Result<(), Refusal> {
+        if !self.policy.enabled {
+            return Err(Refusal::Off);
+        }
+        self.sightings.see(now_ms, source, evidence);
+        if self.sightings.has_earned(now_ms, source) {
+            return Ok(());
+        }
+        self.refuse(Refusal::NotEarned);
+        Err(Refusal::NotEarned)
+    }
+
     fn accept(&mut self, now_ms: u64, wanted: Wanted) -> Result<(), Refusal> {
         let limits = self.policy.limits;
         if !self.policy.enabled {

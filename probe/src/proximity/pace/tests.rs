@@ -307,6 +307,23 @@ fn refusals() {
 }
 
 /// A wish's target: the client itself, or what stands for a subnet.
+/// Being seen earns a probe and sends none.
+#[test]
+fn who_is_seen() {
+    let who: IpAddr = [5, 6, 7, 8].into();
+    let mut pacer = Pacer::new(Policy::default());
+    assert_eq!(pacer.see(0, who, Evidence::Cookie), Err(Refusal::Off));
+    pacer.set_policy(policy(1));
+    for (now_ms, expected) in [(0, Err(Refusal::NotEarned)), (500, Err(Refusal::NotEarned)), (1_000, Ok(()))]
+    {
+        assert_eq!(pacer.see(now_ms, who, Evidence::Plain), expected, "{now_ms}");
+    }
+    assert_eq!(count(&pacer, Refusal::NotEarned), 2);
+    assert!(pacer.next_probe(2_000).is_none());
+    assert_eq!(pacer.wish(2_000, client(who, Evidence::Plain)), Ok(()));
+    assert!(pacer.next_probe(2_000).is_some());
+}
+
 #[test]
 fn representatives() {
     let lengths = Lengths::default();
