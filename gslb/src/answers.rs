@@ -65,7 +65,7 @@ impl Node for Answers {
         let notes = explain::Notes { note: &note, next: &next };
         let mut explained = explain::explain(&engine.snapshot.load(), &*config, degraded, query, &notes)?;
         if let Some(name) = &explained.service {
-            explained.claims = peers::status::claims(&look, name);
+            explained.claims = peers::status::claims(&engine, &look, name);
         }
         Ok(explained)
     }
@@ -182,8 +182,10 @@ fn checks_summary(engine: &Engine) -> ChecksSummary {
 }
 
 fn services(engine: &Engine, look: &Look) -> Vec<ServiceStatus> {
+    let heard_at = peers::status::heard_at(engine);
     let one = |service: &RosterService| {
-        let members: Vec<MemberStatus> = service.members.iter().map(|it| member(engine, look, it)).collect();
+        let members: Vec<MemberStatus> =
+            service.members.iter().map(|it| member(engine, look, &heard_at, it)).collect();
         let lanes = service.members.iter().flat_map(|member| &member.seats).map(|seat| seat.service);
         let failed = |id: ServiceId| look.view.service(id).is_some_and(|it| it.standing.usable.is_empty());
         let state = if lanes.clone().any(failed) {
@@ -199,7 +201,12 @@ fn services(engine: &Engine, look: &Look) -> Vec<ServiceStatus> {
 }
 
 /// A member's state: of all its record types the worst.
-fn member(engine: &Engine, look: &Look, member: &RosterMember) -> MemberStatus {
+fn member(
+    engine: &Engine,
+    look: &Look,
+    heard_at: &peers::told::HeardAt,
+    member: &RosterMember,
+) -> MemberStatus {
     let unknown = Judged::default();
     let mut seats: Vec<(&Judged, Why)> = member
         .seats
@@ -246,7 +253,7 @@ fn member(engine: &Engine, look: &Look, member: &RosterMember) -> MemberStatus {
             response_us: load.response_us,
         },
         checks,
-        claim: judged.heard.as_ref().map(peers::told::status),
+        claim: judged.heard.as_ref().map(|heard| peers::told::status(heard, heard_at)),
     }
 }
 

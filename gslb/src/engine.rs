@@ -279,9 +279,7 @@ impl Engine {
         let prepared =
             lock(&self.listeners).prepare(&config.dns.listen).map_err(|error| failed(error.to_string()))?;
         lock(&self.doors).apply(&config, self).map_err(|error| failed(error.to_string()))?;
-        // a reload runs on a thread that may wait
-        let applied = tokio::runtime::Handle::current().block_on(self.peers.apply(&config));
-        self.hear_peers(applied.map_err(|error| failed(error.to_string()))?);
+        self.apply_peers(&config, before).map_err(|error| failed(error.to_string()))?;
         lock(&self.listeners).commit(prepared);
         crate::logs::set_level(config.log_level);
         self.tcp.set_limits(adopt::limits(&config));
@@ -292,6 +290,24 @@ impl Engine {
         let generation = self.install(&config, carried);
         self.publisher.claim_all(peers::own::of_config(&config));
         Ok((Arc::new(config), generation))
+    }
+
+    /// Takes up other peers. Where that fails all is as it was before.
+    fn apply_peers(self: &Arc<Self>, config: &Compiled, before: &Compiled) -> Result<(), LineError> {
+        // a reload runs on a thread that may wait
+        let apply = |config| tokio::runtime::Handle::current().block_on(self.peers.apply(config));
+        let result = apply(config);
+        if result.is_err() {
+            if let Err(error) = lock(&self.doors).apply(before, self) {
+                warn!(%error, "the API's sockets are not those of the config in force");
+            }
+            match apply(before) {
+                Ok(events) => self.hear_peers(events),
+                Err(error) => error!(%error, "the peers of the config in force cannot be talked to"),
+            }
+        }
+        self.hear_peers(result?);
+        Ok(())
     }
 
     fn install(&self, config: &Compiled, carried: &mut Carried) -> u64 {

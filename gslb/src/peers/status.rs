@@ -81,8 +81,15 @@ fn peer_now(peer: &PeerStatus, link: Option<&PeerLink>, age: Option<Age>) -> Pee
     }
 }
 
+/// When each peer was last heard.
+pub(crate) fn heard_at(engine: &Engine) -> told::HeardAt {
+    let peers = engine.peers.look(portolan_peer::Mesh::peers).unwrap_or_default();
+    peers.into_iter().filter_map(|peer| Some((peer.name, peer.heard_ms?))).collect()
+}
+
 /// What peers say of a service's learned members.
-pub(crate) fn claims(look: &Look, service: &str) -> Vec<MemberClaim> {
+pub(crate) fn claims(engine: &Engine, look: &Look, service: &str) -> Vec<MemberClaim> {
+    let heard_at = heard_at(engine);
     let services = look.roster.services.iter().filter(|one| one.name == service);
     let members = services.flat_map(|service| &service.members);
     let claims = members.filter_map(|member| {
@@ -90,7 +97,7 @@ pub(crate) fn claims(look: &Look, service: &str) -> Vec<MemberClaim> {
             let lane = look.judged.get(seat.service.0 as usize)?;
             lane.get(usize::from(seat.candidate.0))?.heard.as_ref()
         })?;
-        Some(MemberClaim { member: member.name.clone(), claim: told::status(heard) })
+        Some(MemberClaim { member: member.name.clone(), claim: told::status(heard, &heard_at) })
     });
     claims.collect()
 }

@@ -7,6 +7,7 @@ use portolan_api::ClaimStatus;
 use portolan_balance::{Forced, Load, State};
 use portolan_config::PeerLossWord;
 use portolan_peer::{ServerState, VirtualServer};
+use std::collections::BTreeMap;
 
 /// What a peer's word comes to.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,17 +81,22 @@ pub(crate) fn reason(reason: &str, heard: Option<&Heard>) -> String {
     }
 }
 
+/// When each peer was last heard: claims of one who is heard are not told again.
+pub(crate) type HeardAt = BTreeMap<String, u64>;
+
 /// What was heard of a member, for the API.
-pub(crate) fn status(heard: &Heard) -> ClaimStatus {
+pub(crate) fn status(heard: &Heard, heard_at: &HeardAt) -> ClaimStatus {
     let Heard { claimant, age, heard_ms, told } = heard;
     let now_ms = monotonic_ms();
+    let now_heard = heard_at.get(&claimant.author).filter(|_| *age == Age::Fresh);
+    let heard_ms = now_heard.map_or(*heard_ms, |at_ms| *heard_ms.max(at_ms));
     ClaimStatus {
         author: claimant.author.clone(),
         name: claimant.name.clone(),
         state: state_text(told.server.state).into(),
         reason: told.server.reason.clone(),
         age_ms: now_ms.saturating_sub(told.received_ms),
-        heard_ms_ago: now_ms.saturating_sub(*heard_ms),
+        heard_ms_ago: now_ms.saturating_sub(heard_ms),
         stale: *age != Age::Fresh,
         expired: *age == Age::Lost,
     }
@@ -144,6 +150,15 @@ mod tests {
             let got = (verdict.state, verdict.forced, verdict.by_checks);
             assert_eq!(got, (state, forced, by_checks), "{said:?} {age:?} {on_loss:?} {checked:?}");
         }
+    }
+
+    #[test]
+    fn who_is_heard_is_heard_now() {
+        let heard_at = HeardAt::from([("fra1".into(), monotonic_ms())]);
+        assert!(status(&heard(ServerState::Up, Age::Fresh), &heard_at).heard_ms_ago < 1_000);
+        let lost = Heard { heard_ms: 0, ..heard(ServerState::Up, Age::Lost) };
+        let expected = monotonic_ms();
+        assert!(status(&lost, &heard_at).heard_ms_ago >= expected);
     }
 
     #[test]

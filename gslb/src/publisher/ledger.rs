@@ -41,6 +41,10 @@ pub(super) struct Ledger {
     pub(super) counted: super::peers::Counted,
     /// A peer's virtual server → services of the roster that have it.
     pub(super) told_to: BTreeMap<Claimant, Vec<usize>>,
+    /// Service of the roster → this node's virtual servers that are its members.
+    pub(super) servers_of: Vec<Vec<usize>>,
+    /// Check → this node's virtual servers that no service has.
+    pub(super) servers_by: HashMap<CheckKey, Vec<usize>>,
     /// This node's virtual servers whose claims are to be made again.
     pub(super) unclaimed: BTreeSet<usize>,
     pub(super) loads: HashMap<(String, String), Reported>,
@@ -79,6 +83,20 @@ impl Ledger {
         self.dependents = vec![Vec::new(); roster.services.len()];
         self.told_to = BTreeMap::new();
         self.unclaimed = (0..roster.servers.len()).collect();
+        self.servers_of = vec![Vec::new(); roster.services.len()];
+        self.servers_by = HashMap::new();
+        for (number, server) in roster.servers.iter().enumerate() {
+            match server.seat {
+                Some((at, _)) => {
+                    self.servers_of.get_mut(at.service).into_iter().for_each(|it| it.push(number))
+                }
+                None => {
+                    for check in &server.checks {
+                        self.servers_by.entry(check.clone()).or_default().push(number);
+                    }
+                }
+            }
+        }
         for (position, service) in roster.services.iter().enumerate() {
             for claimant in claimants(service) {
                 self.told_to.entry(claimant.clone()).or_default().push(position);
@@ -115,9 +133,7 @@ impl Ledger {
             let Some(service) = roster.services.get(position) else { continue };
             let (changed, usable_changed) = self.refresh_one(runner, &roster, service);
             is_changed |= changed;
-            let is_here = |server: &RosterServer| server.seat.is_some_and(|(at, _)| at.service == position);
-            let here = roster.servers.iter().enumerate().filter(|(_, server)| is_here(server));
-            self.unclaimed.extend(here.map(|(at, _)| at));
+            self.unclaimed.extend(self.servers_of.get(position).into_iter().flatten());
             if usable_changed && let Some(dependents) = self.dependents.get(position) {
                 dirty.extend(dependents);
             }
@@ -198,9 +214,7 @@ impl Ledger {
 
     /// Notes virtual servers that no service here has, and that this check is about.
     pub(super) fn checked(&mut self, check: &CheckKey) {
-        let servers = self.plan.roster.servers.iter().enumerate();
-        let seatless = servers.filter(|(_, server)| server.seat.is_none() && server.checks.contains(check));
-        self.unclaimed.extend(seatless.map(|(at, _)| at));
+        self.unclaimed.extend(self.servers_by.get(check).into_iter().flatten());
     }
 
     /// The claims of this node's virtual servers that may have changed.

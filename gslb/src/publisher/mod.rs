@@ -111,6 +111,8 @@ impl Publisher {
             hearsay,
             counted: peers::Counted::default(),
             told_to: BTreeMap::new(),
+            servers_of: Vec::new(),
+            servers_by: HashMap::new(),
             unclaimed: BTreeSet::new(),
             loads: HashMap::new(),
             generation: 0,
