@@ -7,7 +7,7 @@ use super::written::Written;
 use super::{now_ms, saved, settings};
 use crate::state::StateDir;
 use portolan_balance::nets::{DIMS, Nets};
-use portolan_balance::proximity::{PointId, Points, Prefix, Ranks, Sample, Table};
+use portolan_balance::proximity::{Cell, PointId, Points, Prefix, Ranks, Sample, Table};
 use portolan_config::Compiled;
 use portolan_dns::measure::{Evidence as Shown, Measure, Sighting};
 use portolan_peer::Reply;
@@ -60,6 +60,8 @@ pub(super) struct Desk {
     pub(super) pending: Vec<Pending>,
     pub(super) replies: Vec<(String, Reply)>,
     pub(super) tells_all: bool,
+    /// What is still to be told to a new endpoint, and since when it is so.
+    pub(super) told_anew: Vec<(u64, Cell)>,
     queries: Option<u64>,
     ranks: Arc<Ranks>,
     /// Until then probes may come back that speak of the points of an older config.
@@ -91,6 +93,7 @@ impl Desk {
             pending: Vec::new(),
             replies: Vec::new(),
             tells_all: false,
+            told_anew: Vec::new(),
             queries: None,
             ranks: Arc::default(),
             settled_ms: 0,
@@ -322,6 +325,22 @@ impl Desk {
         }
     }
 
+    /// How full links are, by site and name; of the others nothing is known, which counts as empty.
+    pub(super) fn set_use(&mut self, links: &BTreeMap<(&str, &str), f32>) {
+        let points: Vec<(PointId, f32)> = self
+            .table
+            .points()
+            .iter()
+            .filter_map(|(id, point)| {
+                let place = (point.site.as_str(), point.link.as_deref()?);
+                Some((id, links.get(&place).copied().unwrap_or(0.0)))
+            })
+            .collect();
+        for (id, share) in points {
+            self.table.set_use(id, share);
+        }
+    }
+
     /// Queries that distance decided, all in all: each pays for a share of a probe.
     pub(super) fn count_queries(&mut self, total: u64) {
         // after a reload some may be gone from the sum
@@ -385,5 +404,63 @@ impl Desk {
     /// Whether there is anything to look after.
     pub(super) fn is_busy(&self) -> bool {
         self.is_used || self.is_passive || self.policy.enabled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proximity::settings::tests::compiled;
+    use std::net::IpAddr;
+
+    fn sighting(source: impl Into<IpAddr>, evidence: Shown) -> Sighting {
+        Sighting { source: source.into(), subnet: None, evidence, is_unmeasured: true }
+    }
+
+    /// A flood of forged sources makes no entry, so it pushes out none.
+    #[tokio::test]
+    async fn only_who_has_shown_to_be_there_gets_an_entry() {
+        let config = compiled("[proximity.active]\nicmp = true\ncontact = \"x\"\n");
+        let mut desk = Desk::new(&config, None);
+        desk.apply(&config);
+        let now = now_ms();
+        for number in 0..5_000_u32 {
+            desk.see(now, sighting([20, 1, (number >> 8) as u8, number as u8], Shown::Plain));
+        }
+        assert_eq!((desk.table.len(), desk.questions.len()), (0, 0));
+        let who = [20, 2, 0, 1];
+        assert!(desk.next(who.into()).contains("once they show"), "{}", desk.next(who.into()));
+        desk.see(now, sighting(who, Shown::Plain));
+        assert!(desk.next(who.into()).contains("3 queries over a second"), "{}", desk.next(who.into()));
+        desk.see(now, sighting(who, Shown::Cookie));
+        assert_eq!(desk.table.len(), 1);
+        // the question of a subnet is taken from nobody
+        let subnet = Sighting { subnet: Some(([20, 3, 0, 0].into(), 24)), ..sighting(who, Shown::Stream) };
+        desk.see(now, subnet);
+        assert_eq!(desk.table.len(), 1);
+    }
+
+    /// Other settings keep what is known; another order of points, too.
+    #[tokio::test]
+    async fn a_reload_keeps_what_is_known() {
+        let config = compiled("");
+        let mut desk = Desk::new(&config, None);
+        desk.apply(&config);
+        let here = config.points.find("here", None).unwrap();
+        let prefix = Prefix::new([20, 1, 1, 0].into(), 24);
+        let sample = Sample {
+            prefix,
+            point: here,
+            rtt_us: Some(9_000),
+            hops: None,
+            source: portolan_balance::proximity::Source::Resolver,
+        };
+        let now = now_ms();
+        desk.take(now, sample);
+        desk.apply(&compiled("[proximity]\nwindow = \"10s\"\n"));
+        desk.apply(&compiled("[[site]]\nname = \"elsewhere\"\n[proximity]\nv4 = 20\n"));
+        let cells = desk.table.cells_of(now_ms(), [20, 1, 1, 7].into());
+        assert_eq!(cells.len(), 1);
+        assert_eq!((cells[0].rtt_us, cells[0].prefix.length()), (9_000, 20));
     }
 }

@@ -29,6 +29,7 @@ pub use settings::fixed_ranks;
 use crate::clock;
 use crate::engine::{Engine, lock};
 use crate::metrics::Family;
+use crate::publisher::Look;
 use crate::state::StateDir;
 use desk::Desk;
 use peers::{Inbox, Sent};
@@ -40,6 +41,7 @@ use portolan_balance::{ServiceId, View};
 use portolan_config::Compiled;
 use portolan_dns::measure::Measure;
 use portolan_probe::proximity::Passive;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -51,6 +53,8 @@ const TICK: Duration = Duration::from_millis(50);
 const IDLE_TICK: Duration = Duration::from_millis(500);
 /// Ranks are published at most so often.
 const PUBLISH: Duration = Duration::from_millis(200);
+/// How full links are is looked at so often; scores follow it slowly anyway.
+const USE: Duration = Duration::from_secs(5);
 /// What was measured is saved so often, and at the end.
 const SAVE: Duration = Duration::from_secs(300);
 
@@ -58,6 +62,7 @@ const SAVE: Duration = Duration::from_secs(300);
 pub struct Proximity {
     desk: Mutex<Desk>,
     inbox: Mutex<Inbox>,
+    saving: Mutex<()>,
 }
 
 impl Proximity {
@@ -67,7 +72,7 @@ impl Proximity {
         let mut desk = Desk::new(config, state);
         desk.restore();
         desk.apply(config);
-        Self { desk: Mutex::new(desk), inbox: Mutex::default() }
+        Self { desk: Mutex::new(desk), inbox: Mutex::default(), saving: Mutex::default() }
     }
 
     /// Takes another config. Until the result is dropped nothing is published, so that a view with the new points
@@ -139,6 +144,8 @@ impl Proximity {
 
     /// Saves what was measured.
     pub fn save(&self) {
+        // one at a time: the file in the making has one name
+        let _saving = lock(&self.saving);
         // written without the lock: a disk may take its time
         let saving = lock(&self.desk).saving();
         if let Some((state, octets)) = saving
@@ -160,6 +167,14 @@ impl Proximity {
             publish(ranks);
         }
         (desk.sent(is_due), desk.is_busy())
+    }
+
+    /// Takes in how full links are, where that counts (PX1).
+    fn use_links(&self, engine: &Engine) {
+        if engine.config().proximity.settings.weights.bandwidth > 0.0 {
+            let look = engine.publisher.look();
+            lock(&self.desk).set_use(&links_in_use(&look));
+        }
     }
 
     fn count_untold(&self, count: u64) {
@@ -205,6 +220,7 @@ pub fn keep(engine: Weak<Engine>) {
 
 fn run(engine: &Weak<Engine>) {
     let (mut published, mut saved) = (Instant::now(), Instant::now());
+    let mut used = Instant::now();
     while let Some(engine) = engine.upgrade() {
         let is_due = published.elapsed() >= PUBLISH;
         if is_due {
@@ -213,6 +229,10 @@ fn run(engine: &Weak<Engine>) {
         let queries = by_distance(&engine.snapshot.load().view);
         let (sent, is_busy) = engine.proximity.turn(is_due, queries, |ranks| engine.publisher.rank(ranks));
         engine.proximity.count_untold(sent.by(&engine.peers));
+        if used.elapsed() >= USE {
+            used = Instant::now();
+            engine.proximity.use_links(&engine);
+        }
         if saved.elapsed() >= SAVE {
             saved = Instant::now();
             engine.proximity.save();
@@ -220,6 +240,28 @@ fn run(engine: &Weak<Engine>) {
         drop(engine);
         std::thread::sleep(if is_busy { TICK } else { IDLE_TICK });
     }
+}
+
+/// The greatest share of its bandwidth that is in use, by site and link, as members' loads say.
+fn links_in_use(look: &Look) -> BTreeMap<(&str, &str), f32> {
+    let mut links = BTreeMap::new();
+    let members = look.roster.services.iter().flat_map(|service| &service.members);
+    for (member, place) in members.filter_map(|it| Some((it, (it.site.as_deref()?, it.link.as_deref()?)))) {
+        let judged = member
+            .seats
+            .iter()
+            .filter_map(|seat| look.judged.get(seat.service.0 as usize)?.get(usize::from(seat.candidate.0)));
+        for load in judged.map(|judged| &judged.fact.load) {
+            if let (Some(now), Some(most)) =
+                (load.bandwidth_bps, load.bandwidth_max_bps.filter(|most| *most > 0))
+            {
+                let share = now as f32 / most as f32;
+                let known: &mut f32 = links.entry(place).or_default();
+                *known = known.max(share);
+            }
+        }
+    }
+    links
 }
 
 /// Decisions of services that go by distance, since the start.
@@ -232,4 +274,50 @@ fn by_distance(view: &View) -> u64 {
 /// The clock of the table: that of queries.
 fn now_ms() -> u64 {
     clock::now().mono_ms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publisher::Judged;
+    use crate::roster::{Roster, RosterMember, RosterService, Seat};
+    use portolan_balance::{CandidateId, Fact, Load};
+
+    #[test]
+    fn the_fullest_member_tells_how_full_a_link_is() {
+        let seat = |candidate| Seat {
+            service: ServiceId(0),
+            candidate: CandidateId(candidate),
+            checks: Vec::new(),
+            require: portolan_probe::Require::default(),
+            origin: portolan_config::Origin::Configured,
+        };
+        let member = |number: u8, link: &str| RosterMember {
+            site: Some("here".into()),
+            link: Some(link.into()),
+            seats: vec![seat(number)],
+            ..RosterMember::default()
+        };
+        let judged = |now, most| Judged {
+            fact: Fact {
+                load: Load { bandwidth_bps: now, bandwidth_max_bps: most, ..Load::default() },
+                ..Fact::default()
+            },
+            ..Judged::default()
+        };
+        let members = vec![member(0, "ct"), member(1, "ct"), member(2, "cu"), member(3, "cm")];
+        let services = vec![RosterService { members, ..RosterService::default() }];
+        let look = Look {
+            roster: Arc::new(Roster { services, ..Roster::default() }),
+            view: Arc::new(View::empty()),
+            judged: vec![vec![
+                judged(Some(10), Some(100)),
+                judged(Some(60), Some(100)),
+                judged(Some(5), Some(0)),
+                judged(None, Some(100)),
+            ]],
+            forced: Vec::new(),
+        };
+        assert_eq!(links_in_use(&look), BTreeMap::from([(("here", "ct"), 0.6)]));
+    }
 }

@@ -22,8 +22,9 @@ pub(super) const QUESTIONS: usize = 256;
 const CELLS: usize = 65_536;
 /// Questions of peers that wait, and that are being measured.
 const ASKS: usize = 256;
-/// Cells told in one turn: some hundreds a second.
+/// Cells told in one turn for they have changed, and for there is somebody new: some hundreds and thousands a second.
 const AT_ONCE: usize = 100;
+const ANEW_AT_ONCE: usize = 500;
 /// How long an answer of a peer is waited for.
 const DEADLINE_MS: u32 = 10_000;
 
@@ -128,11 +129,16 @@ impl Desk {
         let questions = self.questions.drain(..).collect();
         let mut cells = Vec::new();
         if is_due {
-            let told = if std::mem::take(&mut self.tells_all) {
-                self.table.own_cells(now).collect()
-            } else {
-                self.table.changed(now, AT_ONCE)
-            };
+            if std::mem::take(&mut self.tells_all) {
+                self.told_anew = self.table.own_cells(now).map(|cell| (now, cell)).collect();
+            }
+            let rest = self.told_anew.len().saturating_sub(ANEW_AT_ONCE);
+            let anew = self.told_anew.split_off(rest).into_iter().map(|(then, cell)| {
+                let age_s = u32::try_from(now.saturating_sub(then) / 1000).unwrap_or(u32::MAX);
+                Cell { age_s: cell.age_s.saturating_add(age_s), ..cell }
+            });
+            // what has changed meanwhile comes last, and so holds
+            let told: Vec<Cell> = anew.chain(self.table.changed(now, AT_ONCE)).collect();
             cells = told.iter().filter_map(|cell| self.told(cell)).collect();
         }
         Sent { cells, replies, questions }

@@ -202,3 +202,93 @@ pub fn fixed_ranks(config: &Compiled) -> Arc<Ranks> {
     table.set_excluded(&excluded(config));
     table.publish(super::now_ms()).unwrap_or_default()
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A node at a site with two links; this machine has the address of one.
+    pub(in crate::proximity) fn compiled(more: &str) -> Compiled {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(
+            dir.path().join("zone"),
+            "$ORIGIN example.com.\n@ 60 SOA ns hostmaster 1 3600 600 86400 60\n@ 60 NS ns\nns 60 A 192.0.2.53\n",
+        )
+        .unwrap();
+        let text = format!(
+            r#"version = 1
+[node]
+name = "n1"
+site = "here"
+[dns]
+listen = ["127.77.0.1:53"]
+zones = ["zone"]
+[tables]
+isp = "isp"
+[[site]]
+name = "there"
+[[site]]
+name = "here"
+links = [{{ name = "ct", isp = "chinanet" }}, {{ name = "cu", isp = "unicom" }}]
+[[service]]
+name = "www.example.com."
+choose = ["proximity", "priority"]
+members = [
+  {{ address = "127.77.0.2", site = "here", link = "ct" }},
+  {{ address = "198.51.100.2", site = "here", link = "cu" }},
+  {{ address = "198.51.100.3", site = "there" }},
+]
+{more}"#
+        );
+        std::fs::create_dir(dir.path().join("isp")).unwrap();
+        for operator in ["chinanet", "unicom"] {
+            std::fs::write(dir.path().join(format!("isp/{operator}.txt")), "203.0.113.0/24\n").unwrap();
+        }
+        let path = dir.path().join("portolan.toml");
+        std::fs::write(&path, text).unwrap();
+        portolan_config::load(&path).unwrap_or_else(|problems| panic!("{}", problems.render(false)))
+    }
+
+    #[test]
+    fn probes_leave_from_the_links_that_are_here() {
+        let config = compiled("");
+        assert!(is_used(&config));
+        let off = policy(&config);
+        assert!(!off.enabled && off.senders.is_empty());
+        let config = compiled(
+            "[proximity.active]\nicmp = true\ntcp = true\nrate = 7\nexclude = [\"5.6.7.0/24\"]\ncontact = \"x\"\n",
+        );
+        let policy = policy(&config);
+        let ct = config.points.find("here", Some("ct")).unwrap();
+        let sender = Sender { point: ct, v4: Some([127, 77, 0, 2].into()), v6: None };
+        assert_eq!((policy.enabled, policy.limits.per_s, policy.senders), (true, 7, vec![sender]));
+        assert_eq!(policy.methods, [Method::Icmp, Method::Tcp]);
+        for (address, refusal) in [
+            ("5.6.7.8", Some("opted-out")),
+            ("198.51.100.3", Some("documentation")),
+            ("127.77.0.1", Some("loopback")),
+            ("8.8.8.8", Some("anycast")),
+            ("5.6.8.8", None),
+        ] {
+            let found = policy.addresses.check(address.parse().unwrap()).err();
+            assert_eq!(found.map(|refusal| refusal.name()), refusal, "{address}");
+        }
+        // what a client brings by itself is taken from those who opted out of probes, too
+        let passive = passive(&config);
+        assert_eq!(passive.links, [([127, 77, 0, 2].into(), ct)]);
+        assert!(!passive.addresses.opted_out.contains([5, 6, 7, 8].into()));
+        assert!(passive.addresses.own.contains([198, 51, 100, 3].into()));
+    }
+
+    #[test]
+    fn subnets_are_believed_of_named_resolvers_only() {
+        let on = "[proximity.active]\nicmp = true\ncontact = \"x\"\n";
+        let config = compiled(on);
+        assert!(!policy(&config).trusted_resolvers.contains([192, 0, 2, 9].into()));
+        let config = compiled(&format!("[dns.ecs]\nallow = [\"192.0.2.0/28\"]\n{on}"));
+        let trusted = policy(&config).trusted_resolvers;
+        for (last, expected) in [(9, true), (16, false)] {
+            assert_eq!(trusted.contains([192, 0, 2, last].into()), expected, "{last}");
+        }
+    }
+}
