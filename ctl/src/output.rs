@@ -1,7 +1,8 @@
 //! Standard output, colours and exit codes.
 
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,14 @@ pub enum Exit {
     Usage = 2,
     /// No node answers at the socket.
     Unreachable = 3,
+}
+
+impl Exit {
+    /// The same, unless what was to be said could not be written.
+    #[must_use]
+    pub fn or_failed(self) -> Self {
+        if self == Self::Good && HAS_FAILED.load(Ordering::Relaxed) { Self::Bad } else { self }
+    }
 }
 
 impl From<Exit> for std::process::ExitCode {
@@ -91,13 +100,31 @@ fn are_colors_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Writes to standard output. A reader that went away (`| head`) is no error.
+/// Whether something could not be written: a full disk, and not a reader that went away.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Writes to standard output. A reader that went away (`| head`) is no error, a disk
+/// that is full is one: it is said, and [`Exit::or_failed`] knows.
 pub fn write(text: &str) {
+    let _ = is_written(text);
+}
+
+/// The same; whether somebody still reads it.
+#[must_use]
+pub fn is_written(text: &str) -> bool {
     let mut out = std::io::stdout().lock();
-    let _ = out
+    let written = out
         .write_all(text.as_bytes())
         .and_then(|()| if text.ends_with('\n') || text.is_empty() { Ok(()) } else { out.write_all(b"\n") });
-    let _ = out.flush();
+    match written.and_then(|()| out.flush()) {
+        Ok(()) => true,
+        Err(error) => {
+            if error.kind() != ErrorKind::BrokenPipe && !HAS_FAILED.swap(true, Ordering::Relaxed) {
+                complain(&format!("error: cannot write: {error}"));
+            }
+            false
+        }
+    }
 }
 
 /// Writes to standard error.

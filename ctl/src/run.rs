@@ -1,7 +1,7 @@
 //! Does a command: ask the node, show the answer, say how it went.
 
 use crate::args::{Action, ForcedState, LoadArgs, Online, Peers, Place, Proximity, Reach};
-use crate::output::{Exit, Paint, complain, write, write_json};
+use crate::output::{Exit, Paint, complain, is_written, write, write_json};
 use crate::print;
 use portolan_api::{
     ApiError, ClientError, ForceAction, ForceRequest, FramesQuery, LoadReport, ProximityQuery, ServicesQuery,
@@ -111,7 +111,10 @@ async fn watch(peer: Option<String>, reach: &Reach, json: bool) -> Result<Exit, 
         if frame.lost > 0 {
             complain(&format!("{} frames were lost: this reader is too slow", frame.lost));
         }
-        if json { write(&frame.record.to_string()) } else { write(&frame.text) }
+        let is_read = if json { is_written(&frame.record.to_string()) } else { is_written(&frame.text) };
+        if !is_read {
+            break;
+        }
     }
     Ok(Exit::Good)
 }

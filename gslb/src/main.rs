@@ -7,5 +7,5 @@ use std::process::ExitCode;
 static MEMORY: LargePages = LargePages;
 
 fn main() -> ExitCode {
-    portolan_gslb::cli::main().into()
+    portolan_gslb::cli::main().or_failed().into()
 }

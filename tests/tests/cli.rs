@@ -440,3 +440,17 @@ fn signals_end_the_node() {
         assert!(!node.path("api.sock").exists());
     }
 }
+
+/// What could not be written is no success; a reader that has enough is.
+#[test]
+fn output_that_cannot_be_written() {
+    let shell = |script: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-c", script]).env("PORTOLAN", portolan());
+        Said::by(&mut command)
+    };
+    let said = shell("\"$PORTOLAN\" schema > /dev/full").expect(1);
+    assert!(said.stderr.contains("cannot write"), "{}", said.text());
+    let said = shell("\"$PORTOLAN\" schema | head -1; echo ${PIPESTATUS[0]}").expect(0);
+    assert_eq!(said.stdout, "{\n0\n", "{}", said.text());
+}
