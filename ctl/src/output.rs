@@ -1,8 +1,11 @@
 //! Standard output, colours and exit codes.
 
 use serde::Serialize;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +48,13 @@ impl Paint {
     /// Colours when standard output is a terminal and `NO_COLOR` is not set.
     #[must_use]
     pub fn stdout() -> Self {
-        Self { is_on: std::io::stdout().is_terminal() && are_colors_wanted() }
+        Self { is_on: io::stdout().is_terminal() && are_colors_wanted() }
     }
 
     /// The same for standard error.
     #[must_use]
     pub fn stderr() -> Self {
-        Self { is_on: std::io::stderr().is_terminal() && are_colors_wanted() }
+        Self { is_on: io::stderr().is_terminal() && are_colors_wanted() }
     }
 
     /// Whether there are colours.
@@ -112,24 +115,43 @@ pub fn write(text: &str) {
 /// The same; whether somebody still reads it.
 #[must_use]
 pub fn is_written(text: &str) -> bool {
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     let written = out
         .write_all(text.as_bytes())
         .and_then(|()| if text.ends_with('\n') || text.is_empty() { Ok(()) } else { out.write_all(b"\n") });
-    match written.and_then(|()| out.flush()) {
-        Ok(()) => true,
-        Err(error) => {
-            if error.kind() != ErrorKind::BrokenPipe && !HAS_FAILED.swap(true, Ordering::Relaxed) {
-                complain(&format!("error: cannot write: {error}"));
-            }
-            false
-        }
+    is_done(written.and_then(|()| out.flush()))
+}
+
+/// The same of what is written by other means.
+pub fn is_done(written: io::Result<()>) -> bool {
+    let Err(error) = written else { return true };
+    if error.kind() != ErrorKind::BrokenPipe && !HAS_FAILED.swap(true, Ordering::Relaxed) {
+        complain(&format!("error: cannot write: {error}"));
+    }
+    false
+}
+
+/// Waits until the reader of standard output is gone, also while there is nothing to write. Never ends for what has no
+/// reader, as a file.
+#[expect(
+    deprecated,
+    reason = "its replacement is unsafe; what it asks for, a descriptor that stays open, an OwnedFd is"
+)]
+pub async fn reader_gone() {
+    let watched = io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .and_then(|out| AsyncFd::with_interest(out, Interest::ERROR));
+    match watched {
+        Ok(out) if out.ready(Interest::ERROR).await.is_ok() => {}
+        // the system does not watch files
+        Ok(_) | Err(_) => std::future::pending().await,
     }
 }
 
 /// Writes to standard error.
 pub fn complain(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
+    let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
 }
 
 /// Writes as JSON.

@@ -1,7 +1,7 @@
 //! Does a command: ask the node, show the answer, say how it went.
 
 use crate::args::{Action, ForcedState, LoadArgs, Online, Peers, Place, Proximity, Reach};
-use crate::output::{Exit, Paint, complain, is_written, write, write_json};
+use crate::output::{Exit, Paint, complain, is_written, reader_gone, write, write_json};
 use crate::print;
 use portolan_api::{
     ApiError, ClientError, ForceAction, ForceRequest, FramesQuery, LoadReport, ProximityQuery, ServicesQuery,
@@ -107,7 +107,14 @@ async fn list(reach: &Reach, json: bool) -> Result<Exit, ClientError> {
 /// Shows frames until the node ends, or the reader.
 async fn watch(peer: Option<String>, reach: &Reach, json: bool) -> Result<Exit, ClientError> {
     let mut frames = reach.client()?.frames(&FramesQuery { peer }).await?;
-    while let Some(frame) = frames.next().await? {
+    let gone = reader_gone();
+    tokio::pin!(gone);
+    loop {
+        let next = tokio::select! {
+            next = frames.next() => next?,
+            () = &mut gone => break,
+        };
+        let Some(frame) = next else { break };
         if frame.lost > 0 {
             complain(&format!("{} frames were lost: this reader is too slow", frame.lost));
         }

@@ -157,7 +157,7 @@ pub fn main() -> Exit {
     let Cli { command, json, reach } = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let _ = error.print();
+            output::is_done(error.print());
             return if error.use_stderr() { Exit::Usage } else { Exit::Good };
         }
     };

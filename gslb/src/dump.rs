@@ -36,19 +36,18 @@ pub(crate) fn run(dump: &Dump, json: bool) -> Exit {
         let record = match record {
             Ok(record) => record,
             Err(error) => {
-                let _ = out.flush();
+                output::is_done(out.flush());
                 return complain(&error);
             }
         };
         if peer.as_ref().is_some_and(|peer| *peer != record.peer) {
             continue;
         }
-        // a reader that went away (`| head`) is no error
-        if show(&mut out, &record, json).is_err() {
+        if !output::is_done(show(&mut out, &record, json)) {
             return Exit::Good;
         }
     }
-    let _ = out.flush();
+    output::is_done(out.flush());
     Exit::Good
 }
 
