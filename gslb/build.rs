@@ -4,7 +4,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../isp-tables").canonicalize()?;
+    // read when it runs: a checkout that has moved does not build the script anew
+    let here = std::env::var("CARGO_MANIFEST_DIR")?;
+    let folder = Path::new(&here).join("../isp-tables").canonicalize()?;
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut tables: Vec<_> = std::fs::read_dir(&folder)?
         .filter_map(|entry| Some(entry.ok()?.path()))
