@@ -41,6 +41,8 @@ pub(super) struct Dialing {
     quic_failures: u32,
     quic_not_before_ms: u64,
     session_since_ms: Option<u64>,
+    /// The peer said that a newer start of a node of this name took this one's place.
+    is_displaced: bool,
 }
 
 impl Dialing {
@@ -53,6 +55,7 @@ impl Dialing {
             quic_failures: 0,
             quic_not_before_ms: 0,
             session_since_ms: None,
+            is_displaced: false,
         };
         new.not_before_ms = now_ms + new.courtesy(timing) + dice % 50;
         new
@@ -89,16 +92,32 @@ impl Dialing {
         let lasted = self.session_since_ms.take().map(|since| now_ms.saturating_sub(since));
         if lasted.is_some_and(|lasted| lasted >= timing.lasting_ms) {
             self.failures = 0;
+            self.is_displaced = false;
             self.not_before_ms = now_ms + self.courtesy(timing) + dice % timing.backoff_min_ms.max(1);
         } else {
-            self.failed(now_ms, timing, dice);
+            self.back_off(now_ms, timing, dice);
         }
     }
 
     /// An attempt brought no connection.
     pub(super) fn failed(&mut self, now_ms: u64, timing: &Timing, dice: u64) {
+        self.is_displaced = false;
+        self.back_off(now_ms, timing, dice);
+    }
+
+    /// The peer said that another start of a node of this name took this one's place: two nodes have one name, and only
+    /// people mend that. The connection may be lost already or not.
+    pub(super) fn displaced(&mut self, now_ms: u64, timing: &Timing, dice: u64) {
+        self.is_displaced = true;
+        // a session that is refused did not last, however long its connection takes to end
+        self.session_since_ms = None;
+        let wait_ms = backoff(self.failures, timing.backoff_min_ms, self.longest_ms(timing), dice);
+        self.not_before_ms = self.not_before_ms.max(now_ms + wait_ms);
+    }
+
+    fn back_off(&mut self, now_ms: u64, timing: &Timing, dice: u64) {
         self.not_before_ms =
-            now_ms + backoff(self.failures, timing.backoff_min_ms, timing.backoff_max_ms, dice);
+            now_ms + backoff(self.failures, timing.backoff_min_ms, self.longest_ms(timing), dice);
         if self.failures == 0 {
             self.not_before_ms += self.courtesy(timing);
         }
@@ -118,6 +137,10 @@ impl Dialing {
     fn delay_quic(&mut self, now_ms: u64, timing: &Timing, dice: u64) {
         self.quic_not_before_ms =
             now_ms + backoff(self.quic_failures, timing.quic_retry_min_ms, timing.quic_retry_max_ms, dice);
+    }
+
+    fn longest_ms(&self, timing: &Timing) -> u64 {
+        if self.is_displaced { timing.displaced_max_ms } else { timing.backoff_max_ms }
     }
 
     fn courtesy(&self, timing: &Timing) -> u64 {
@@ -170,6 +193,41 @@ mod tests {
         dialing.lost(1, &TIMING, 0);
         dialing.lost(1, &TIMING, 0);
         assert_eq!(waits(&dialing, 1), TIMING.backoff_min_ms * 4);
+    }
+
+    #[test]
+    fn a_displaced_node_comes_less_and_less_often() {
+        // the notice is heard before the connection is lost, or after
+        for is_heard_first in [true, false] {
+            let mut dialing = Dialing::new(0, true, &TIMING, 0);
+            let mut now_ms = 0;
+            let mut waited = Vec::new();
+            for _ in 0..12 {
+                dialing.connected(now_ms, Kind::Quic, &TIMING, 0);
+                dialing.settled(now_ms);
+                if is_heard_first {
+                    dialing.displaced(now_ms, &TIMING, 0);
+                }
+                dialing.lost(now_ms, &TIMING, 0);
+                if !is_heard_first {
+                    dialing.displaced(now_ms, &TIMING, 0);
+                }
+                let wait_ms = waits(&dialing, now_ms);
+                now_ms += wait_ms;
+                waited.push(wait_ms);
+            }
+            assert!(waited.is_sorted(), "{is_heard_first}: {waited:?}");
+            assert_eq!(waited.last(), Some(&TIMING.displaced_max_ms), "{is_heard_first}: {waited:?}");
+            // a network that fails is another matter: that one is tried often
+            dialing.failed(now_ms, &TIMING, 0);
+            assert_eq!(waits(&dialing, now_ms), TIMING.backoff_max_ms);
+            // nor is it displaced for ever
+            dialing.displaced(now_ms, &TIMING, 0);
+            dialing.settled(now_ms);
+            dialing.lost(now_ms + TIMING.lasting_ms, &TIMING, 0);
+            dialing.lost(now_ms + TIMING.lasting_ms, &TIMING, 0);
+            assert_eq!(waits(&dialing, now_ms + TIMING.lasting_ms), TIMING.backoff_min_ms);
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::status::{Counters, Link, PeerLink, Status, add};
 use super::tcp::{self, Tcp};
 use super::tls::{Trust, now_unix_s};
 use super::{EVENTS, Kind, StartError, Timing, TransportSettings};
+use crate::codec::Code;
 use crate::mesh::{ConnId, Event, Mesh};
 use crate::pki::certificate::Date;
 use crate::pki::{EXPIRY_WARNING_DAYS, Identity, Pin};
@@ -249,6 +250,12 @@ impl Hub {
             {
                 dial.dialing.settled(now_ms);
                 dial.last_error = None;
+            }
+            if let Event::Notice { peer, is_theirs: true, code: Code::OldEpoch | Code::DuplicateName, .. } =
+                &event
+                && let Some(dial) = dials.get_mut(peer)
+            {
+                dial.dialing.displaced(now_ms, &self.timing, fastrand::u64(..));
             }
             self.counters.events_dropped.fetch_add(self.events.push(event), Ordering::Relaxed);
         }

@@ -105,6 +105,8 @@ pub struct Timing {
     pub backoff_min_ms: u64,
     /// The longest wait between attempts.
     pub backoff_max_ms: u64,
+    /// The same, where the peer says that another node of this name took this one's place.
+    pub displaced_max_ms: u64,
     /// How long the larger name waits for the smaller one to dial.
     pub courtesy_ms: u64,
     /// A session of this length counts as a success: the next attempt comes at once.
@@ -122,6 +124,7 @@ impl Timing {
         handshake_ms: 4_000,
         backoff_min_ms: 200,
         backoff_max_ms: 1_500,
+        displaced_max_ms: 60_000,
         courtesy_ms: 1_000,
         lasting_ms: 5_000,
         quic_retry_min_ms: 30_000,

@@ -21,6 +21,7 @@ pub(crate) const TIMING: Timing = Timing {
     handshake_ms: 3_000,
     backoff_min_ms: 50,
     backoff_max_ms: 400,
+    displaced_max_ms: 3_200,
     courtesy_ms: 300,
     lasting_ms: 500,
     quic_retry_min_ms: 300,

@@ -3,11 +3,11 @@
 use crate::harness::{Keys, Node, Options, TIMING, introduce, peer};
 use crate::proxy::Proxy;
 use portolan_peer::Event;
-use portolan_peer::codec::Frame;
+use portolan_peer::codec::{Code, Frame};
 use portolan_peer::trace::{Direction, FileSettings, Records};
 use portolan_peer::transport::{Kind, Timing};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_nodes_share_claims_over_quic() {
@@ -126,7 +126,7 @@ async fn both_halves_of_a_partition_agree_after_it() {
     bj1.publish("meanwhile-bj");
     fra1.publish("meanwhile-fra");
 
-    let healed = std::time::Instant::now();
+    let healed = Instant::now();
     let _to_bj1 = Proxy::again(addresses.0, bj1.address()).await;
     let _to_fra1 = Proxy::again(addresses.1, fra1.address()).await;
     for (author, name) in [("fra1", "www-fra"), ("fra1", "meanwhile-fra")] {
@@ -161,6 +161,29 @@ async fn a_restarted_node_is_found_again() {
         node.until("the first start's claim is gone", |node| !node.holds(restarts, "first")).await;
         node.until_up(restarts).await;
     }
+}
+
+/// The displaced one of two nodes with one name and key comes back less and less often.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_of_one_name() {
+    let keys = Keys::new();
+    let fra1 = Node::start("fra1", keys.identity("fra1")).await;
+    let to_fra1 = || vec![peer("fra1", fra1.address(), keys.pin("fra1"))];
+    let mut first = Node::start("bj1", keys.identity("bj1")).await;
+    fra1.handle.set_peers(vec![peer("bj1", first.address(), keys.pin("bj1"))]);
+    first.handle.set_peers(to_fra1());
+    first.until_up("fra1").await;
+    let second = Node::start("bj1", keys.identity("bj1")).await;
+    second.handle.set_peers(to_fra1());
+    let failures =
+        |node: &Node| node.status().peers.iter().find(|peer| peer.name == "fra1").map_or(0, |it| it.failures);
+    let is_displaced =
+        |event: &Event| matches!(event, Event::Notice { is_theirs: true, code: Code::OldEpoch, .. });
+    first.until("it is displaced", |node| node.seen.iter().any(is_displaced)).await;
+    let (begin, count) = (Instant::now(), failures(&first));
+    first.until("eight more attempts", |node| failures(node) >= count + 8).await;
+    // of 50, 100, … 3,200 ms at least half each; a network's failures are at most 400 ms apart
+    assert!(begin.elapsed() > Duration::from_millis(3_000), "{:?}", begin.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,7 +256,7 @@ async fn a_node_that_stops_says_so() {
     bj1.until_up("fra1").await;
     fra1.until_up("bj1").await;
     let Node { handle, mut events, .. } = fra1;
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     let address = handle.local_address();
     handle.stop().await;
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
@@ -308,9 +331,9 @@ async fn frames_are_traced_and_tapped() {
 
     bj1.handle.stop().await;
     let read = || -> Vec<_> { Records::open(&path).unwrap().map_while(Result::ok).collect() };
-    let end = std::time::Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(10);
     while !read().iter().any(|record| record.told().to_string().contains("NOTICE")) {
-        assert!(std::time::Instant::now() < end, "the file is written");
+        assert!(Instant::now() < end, "the file is written");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let records = read();
