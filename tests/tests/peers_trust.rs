@@ -47,6 +47,12 @@ fn a_wrong_pin_is_refused() {
         peer["state"] != "up" && peer["last_error"].to_string().contains("pin")
     });
     keeps_answering(world.node("ash1"));
+    // both sides dial in vain about once a second; the reason is told once, beside a silence at the start
+    let often = |peer: &serde_json::Value| peer["failures"].as_u64() >= Some(8);
+    wait_for_peer(world.node("ash1"), "bj1", "dialled often", often);
+    let log = std::fs::read_to_string(world.node("ash1").path("node.log")).unwrap();
+    let is_told = |line: &&str| line.contains("cannot connect to a peer: ") && line.contains("peer=\"bj1\"");
+    assert!((1..=2).contains(&log.lines().filter(is_told).count()), "{log}");
     // repaired by a reload
     world.node("ash1").write("portolan.toml", &config.replace(&wrong, &right));
     let _ = world.node("ash1").cli(&["reload"]).expect(0);

@@ -136,6 +136,16 @@ impl DialError {
         }
     }
 
+    /// What the log knows it by.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.label(),
+            Self::Answered(_) => "answered",
+            Self::Silence { .. } => "silence",
+            Self::Io { .. } => "io",
+        }
+    }
+
     /// After a handshake: what the verifier found counts more than how the handshake ended.
     pub(super) fn or_refusal(self, verdict: &Verdict) -> Self {
         match verdict.take() {

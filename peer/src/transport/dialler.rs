@@ -1,6 +1,7 @@
 //! Keeps a connection to each peer: does what `dialing` decides.
 
 use super::Peer;
+use super::complaints::Complaints;
 use super::connection::{self, DialError};
 use super::dialing::{Dialing, Standing, Step};
 use super::hub::{Conn, Dial, Hub, State, lock};
@@ -40,7 +41,13 @@ impl Hub {
                 continue;
             }
             let dialing = Dialing::new(now_ms, self.node < peer.name, &self.timing, fastrand::u64(..));
-            let dial = Dial { dialing, changed: Arc::new(Notify::new()), task: None, last_error: None };
+            let dial = Dial {
+                dialing,
+                changed: Arc::new(Notify::new()),
+                task: None,
+                last_error: None,
+                complaints: Complaints::default(),
+            };
             dials.insert(peer.name.clone(), dial);
         }
         lock(&self.mesh).set_peers(now_ms, settings);
@@ -98,7 +105,7 @@ impl Hub {
         }
         dial.dialing.failed(now_ms, &self.timing, fastrand::u64(..));
         let why = error.to_string();
-        let is_new = dial.last_error.as_ref() != Some(&why);
+        let is_new = dial.complaints.is_news(now_ms, error.label(), &why);
         dial.last_error = Some(why);
         drop(state);
         if is_new {

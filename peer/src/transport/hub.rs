@@ -4,6 +4,7 @@
 //! receive. Locks are taken in the order `state`, `mesh`, and never held over an await. A connection has room for a few
 //! chunks; what does not fit stays in the mesh, which bounds it.
 
+use super::complaints::Complaints;
 use super::connection::{self, Stream};
 use super::dialing::Dialing;
 use super::gate::Gate;
@@ -78,6 +79,7 @@ pub(super) struct Dial {
     pub(super) changed: Arc<Notify>,
     pub(super) task: Option<AbortHandle>,
     pub(super) last_error: Option<String>,
+    pub(super) complaints: Complaints,
 }
 
 /// One connection, as the hub sees it.
@@ -250,6 +252,7 @@ impl Hub {
             {
                 dial.dialing.settled(now_ms);
                 dial.last_error = None;
+                dial.complaints.settled();
             }
             if let Event::Notice { peer, is_theirs: true, code: Code::OldEpoch | Code::DuplicateName, .. } =
                 &event

@@ -10,9 +10,10 @@
 //!
 //! - `roster` and `tls`: a peer is who its pinned key is, each way.
 //! - `gate` and `door`: how many handshakes of strangers there may be, so that a flood of them starves nobody.
-//! - `dialing` and `dialler`: who dials when, what is done when UDP gets no answer.
+//! - `dialing` and `dialler`: who dials when, what is done when UDP gets no answer; `complaints`: what of it is logged.
 //! - `hub`: the one place that joins connections and the mesh, whose lock is never held over an await.
 
+mod complaints;
 mod connection;
 mod dialing;
 mod dialler;
