@@ -141,6 +141,16 @@ fn of_peers() -> Vec<Case> {
             &[("error[bad-value]", "\"pki/n1.key\"", "ends with .key", "\"pki/n1\"")],
         ),
         case(
+            "two addresses to listen at",
+            one("listen = [\"0.0.0.0:7353\", \"[::]:7353\"]", "203.0.113.5:7353"),
+            &[(
+                "error[too-many]",
+                "\"[::]:7353\"",
+                "this version listens for peers at one address",
+                "keep the one",
+            )],
+        ),
+        case(
             "nothing to listen at",
             one("listen = []", "203.0.113.5:7353"),
             &[("error[empty]", "[]", "`listen` is empty", "")],

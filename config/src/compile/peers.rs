@@ -18,7 +18,7 @@ use crate::spec::{self, Pin, Spec};
 /// The other nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peers {
-    /// Sockets that peers connect to.
+    /// Sockets that peers connect to; one in this version.
     pub listen: Vec<SocketAddr>,
     /// This node's certificate and key, without their endings.
     pub identity: PathBuf,
@@ -61,7 +61,7 @@ pub(crate) fn compile(
 ) -> Option<Peers> {
     let spec::Peers { at, listen, identity, hold, keepalive, trace, members } = spec.peers.as_ref()?;
     crate::read::not_empty(&listen.0, listen.at, "`listen`", problems);
-    super::node::distinct(&listen.0, problems);
+    one_socket(&listen.0, problems);
     listen.iter().for_each(|socket| has_port(socket, problems));
     let (identity, certificate, key) = identity_files(identity, &spec.node.name, files, paths, problems);
     let (hold, keepalive) = times(hold, keepalive.as_ref(), problems);
@@ -103,6 +103,14 @@ pub(crate) fn compile(
         trace,
         members,
     })
+}
+
+/// The endpoint has one socket in this version; a list leaves room for more.
+fn one_socket(listen: &[At<SocketAddr>], problems: &mut Vec<Problem>) {
+    let [first, more, ..] = listen else { return };
+    let message = "this version listens for peers at one address".to_owned();
+    let problem = Problem::error("too-many", more.at, message).see(first.at, "the first is here");
+    problems.push(problem.help("keep the one that all peers reach; all of them must be of its family"));
 }
 
 fn times(
@@ -209,7 +217,9 @@ fn reachable(peer: &spec::Peer, listen: &[At<SocketAddr>], problems: &mut Vec<Pr
             format!("peer {:?} is at {ip}, and this node listens at no {family} address", peer.name.value);
         let problem = Problem::error("family", address.at, message).see(first, "`listen`");
         let port = listen.first().map_or(7353, |socket| socket.port());
-        problems.push(problem.help(format!("add \"{any}:{port}\" to `listen`")));
+        problems.push(problem.help(format!(
+            "peers are of one family: listen at \"{any}:{port}\" instead, or give its other address"
+        )));
     } else if !ip.is_loopback() && same.iter().all(IpAddr::is_loopback) {
         let message = format!("peer {:?} at {ip} cannot be reached from a loopback address", peer.name.value);
         let problem = Problem::warning("family", address.at, message).see(first, "`listen`");

@@ -30,7 +30,7 @@ use portolan_peer::transport::{Endpoint, Events, Handle, Peer, StartError, Statu
 use portolan_peer::{Act, Claim, Event, Key, Mesh, PeerStatus, Published, Settings, Word};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 pub use portolan_peer::transport::monotonic_ms;
 
@@ -255,11 +255,8 @@ async fn start(form: &Form, identity: Identity, peers: Vec<Peer>) -> Result<Hand
     settings.peers =
         peers.iter().map(|peer| PeerSettings { name: peer.name.clone(), site: peer.site.clone() }).collect();
     let mesh = Arc::new(Mutex::new(Mesh::new(settings, monotonic_ms())));
-    // the config has at least one
+    // a config without exactly one is refused
     let listen = config.listen.first().copied().unwrap_or_else(|| ([0, 0, 0, 0], 7353).into());
-    for more in config.listen.iter().skip(1) {
-        error!(%more, "this version listens for peers at one address; the first of [peers] listen is used");
-    }
     let mut transport = TransportSettings::new(listen, identity, peers);
     transport.source = (!listen.ip().is_unspecified()).then(|| listen.ip());
     transport.trace = config.trace.as_deref().map(FileSettings::new);
