@@ -4,6 +4,7 @@ use crate::adopt::{self, Carried};
 use crate::clock;
 use crate::engine::problems_of;
 use crate::explain::{self as told, Tables};
+use crate::peers;
 use crate::proximity;
 use crate::publisher::Plan;
 use portolan_api::{ApiError, ExplainQuery, Problem, TableLookup};
@@ -40,6 +41,7 @@ pub fn check(path: &Path, json: bool) -> Exit {
         Ok(config) => {
             let problems =
                 std::iter::once(config.warnings_at(clock::unix_s())).chain(failed_expects(&config));
+            let problems = problems.chain(peers::checked::identity(&config));
             (Problems::merged(problems), config.services.len(), config.expects.len())
         }
         Err(problems) => (problems, 0, 0),

@@ -47,7 +47,7 @@ use portolan_probe::Ramp;
 use crate::files::FileSource;
 use crate::gather::{Gathered, gather};
 use crate::place::Span;
-use crate::problem::{Problem, Problems, Severity, SourceFile};
+use crate::problem::{Problem, Problems, Severity, SourceFile, Where};
 use crate::spec::{LogFormat, LogLevel, PeerLossWord, PersistKind, Spec};
 use crate::tables::{GeoTable, IspTables};
 
@@ -151,6 +151,19 @@ impl Compiled {
     ) -> Problems {
         let problem = Problem { help, ..Problem::error(code, at, message) };
         Problems::new(Arc::clone(&self.warnings.files), vec![problem])
+    }
+
+    /// A problem in a file that this config names and that others read.
+    pub fn problem_in(
+        &self,
+        file: &Path,
+        severity: Severity,
+        message: String,
+        help: Option<String>,
+    ) -> Problems {
+        let place = Where::File { file: file.display().to_string(), line: None, column: None };
+        let problem = Problem::error("unusable", Span::NOWHERE, message);
+        Problems::new(Arc::clone(&self.warnings.files), vec![Problem { severity, place, help, ..problem }])
     }
 
     /// What is odd, also about the tables at this time: files that are old, lines that were passed over (R11, R20).

@@ -7,8 +7,9 @@
 //! ```
 //! [`Line`] holds the endpoint over reloads; [`own`] says what is claimed; [`hear`] turns the mesh's events into news;
 //! [`hearsay`] keeps what was heard, with its age; [`told`] shows it; [`saved`] is its form on disk; [`words`] are
-//! operators' words, which all nodes share; [`choices`] are clients' remembered choices.
+//! operators' words, which all nodes share; [`choices`] are clients' remembered choices; [`checked`] is for `check`.
 
+pub(crate) mod checked;
 pub(crate) mod choices;
 pub(crate) mod hear;
 pub mod hearsay;
@@ -40,6 +41,14 @@ pub enum LineError {
     /// Its key or certificate.
     #[error("cannot use the identity of [peers]: {0}")]
     Identity(#[from] PkiError),
+    /// A member of `[peers]` is known by this node's own key.
+    #[error(
+        "the pin of peer {peer:?} is this node's own; print the right one with `portolan pki pin DIR {peer}`"
+    )]
+    OwnPin {
+        /// The member.
+        peer: String,
+    },
     /// Its sockets.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -110,6 +119,7 @@ impl Line {
         };
         let (form, peers) = (Form::of(compiled, config), members(compiled, config));
         let identity = Identity::load(&config.identity)?;
+        not_itself(config, identity.pin())?;
         let before = {
             let mut running = lock(&self.running);
             if let Some(now) = running.as_mut().filter(|now| now.form == form) {
@@ -245,6 +255,12 @@ impl Line {
     pub fn tap(&self) -> Option<Tap> {
         lock(&self.running).as_ref().and_then(|running| running.handle.tap())
     }
+}
+
+/// Whether none of the members has this pin, which is this node's own.
+pub(crate) fn not_itself(config: &Config, own: Pin) -> Result<(), LineError> {
+    let itself = config.members.iter().find(|peer| peer.pins.iter().any(|pin| pin.0 == own.0));
+    itself.map_or(Ok(()), |peer| Err(LineError::OwnPin { peer: peer.name.clone() }))
 }
 
 async fn start(form: &Form, identity: Identity, peers: Vec<Peer>) -> Result<Handle, LineError> {

@@ -75,6 +75,17 @@ impl Identity {
     /// What an operator should know about these files before peers refuse them.
     #[must_use]
     pub fn warnings(&self, now_s: i64) -> Vec<String> {
+        let mut warnings = self.certificate_warnings(now_s);
+        if files::is_open_to_others(&self.key_file) {
+            let key = self.key_file.display();
+            warnings.push(format!("{key} is open to others than its owner; chmod 600 {key}"));
+        }
+        warnings
+    }
+
+    /// The same of the certificate alone.
+    #[must_use]
+    pub fn certificate_warnings(&self, now_s: i64) -> Vec<String> {
         const RENEW: &str = "`portolan pki issue DIR NAME --renew` makes a new certificate with the same pin";
         let Validity { not_before_s, not_after_s } = self.facts.validity;
         let mut warnings = Vec::new();
@@ -105,10 +116,6 @@ impl Identity {
                  issue it anew, or remove ca.crt everywhere to trust pins alone"
                     .into(),
             );
-        }
-        if files::is_open_to_others(&self.key_file) {
-            let key = self.key_file.display();
-            warnings.push(format!("{key} is open to others than its owner; chmod 600 {key}"));
         }
         warnings
     }
