@@ -90,14 +90,19 @@ pub(super) fn show(
     let rank = Target::rank(target.source, target.is_weak);
     let old_rank = Target::rank(old.source, old.is_weak);
     let is_equal = settings.is_equal(old.us, target.us);
+    // what a peer says was steadied where it was measured: waiting again would part the nodes' answers
+    let is_told = target.is_peers && target.source.is_measured() && rank == old_rank;
     let at_once = rank > old_rank
+        || is_told
         || (rank == 0 && old_rank == 0)
         || rank == 3
         || (target.is_settling && target.us < old.us);
     if rank >= old_rank {
         (old.seen_s, old.is_peers) = (target.seen_s, target.is_peers);
     }
-    if is_equal && rank != 3 && rank != 0 {
+    // a measurement is taken as it is, so that all who know it show the same
+    let is_exact = is_told || (rank == 2 && old_rank < 2);
+    if is_equal && rank != 3 && rank != 0 && !is_exact {
         let is_other = old.is_weak != target.is_weak || old.source != target.source;
         (old.source, old.is_weak, old.windows) = (target.source, target.is_weak, 0);
         return is_other;
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_replaces_a_prediction_at_once_and_keeps_what_agrees() {
+    fn a_measurement_replaces_a_prediction_at_once_and_exactly() {
         let settings = Settings::default();
         let predicted = |us| measured(us).map(|it| Target { source: Source::Operator, ..it });
         let mut shown = None;
@@ -173,7 +178,7 @@ mod tests {
         let mut shown = None;
         show(&mut shown, predicted(22_000), true, 0, &settings);
         assert!(show(&mut shown, measured(20_000), false, 1, &settings));
-        assert_eq!(shown.map(|it| (it.us, it.source)), Some((22_000, Source::Icmp)));
+        assert_eq!(shown.map(|it| (it.us, it.source)), Some((20_000, Source::Icmp)));
     }
 
     proptest! {

@@ -171,6 +171,12 @@ impl Table {
         if fixed.is_some() {
             head.kind = Kind::Written;
         }
+        if fixed.is_none() && entry.is_unmeasured(now_s, &self.settings) {
+            // like a look-up that finds no entry, so that nodes that heard its silence answer like others
+            let (group, source) = self.standing_for(entry);
+            let medians = group.into_iter().flat_map(|group| &group.medians);
+            return rows.push(&head, medians.map(|(point, us)| (*point, cell(*us, source))));
+        }
         let written = fixed.map(|it| it.1);
         let outranked = if written.is_some() { OUTRANKED } else { 0 };
         let measured = (0..).map(PointId).zip(&entry.shown).filter_map(|(point, shown)| {
@@ -191,6 +197,14 @@ impl Table {
             ))
         });
         rows.push(&head, measured.chain(written.into_iter().flat_map(|written| self.written(written))))
+    }
+
+    /// The group that stands for an entry that was never measured.
+    fn standing_for(&self, entry: &Entry) -> (Option<&Group>, Source) {
+        match self.covers_around(&entry.prefix).next() {
+            Some(group) => (Some(group), Source::Covering),
+            None => (self.operators.get(&entry.operators), Source::Operator),
+        }
     }
 
     fn written<'a>(

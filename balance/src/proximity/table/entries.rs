@@ -3,7 +3,7 @@
 use crate::proximity::coordinates::Position;
 use crate::proximity::estimator::Estimator;
 use crate::proximity::shown::Shown;
-use crate::proximity::{PointId, Prefix};
+use crate::proximity::{PointId, Prefix, Settings};
 use std::collections::BTreeMap;
 
 /// No neighbour.
@@ -20,6 +20,8 @@ pub(super) struct Measured {
     pub(super) asked_s: u32,
     /// When peers were last told; 0 never.
     pub(super) told_s: u32,
+    /// The round-trip time behind what is shown: what peers are told; 0 where nothing is.
+    pub(super) steady_us: u32,
     /// Whether it waits to be told.
     pub(super) is_queued: bool,
 }
@@ -32,6 +34,7 @@ impl Measured {
             parts: Vec::new(),
             asked_s: 0,
             told_s: 0,
+            steady_us: 0,
             is_queued: false,
         }
     }
@@ -90,6 +93,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Whether nothing is known of it but silence.
+    pub(super) fn is_unmeasured(&self, now_s: u32, settings: &Settings) -> bool {
+        !self.measured.iter().any(|it| it.estimator.is_live(now_s, settings))
+    }
+
     pub(super) fn new(prefix: Prefix, operators: u32, points: usize) -> Self {
         Self {
             prefix,

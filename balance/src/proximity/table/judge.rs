@@ -1,5 +1,6 @@
 //! What queries are to see of an entry: for each point what was measured, else what is to be expected.
 
+use super::entries::Measured;
 use super::{Entry, Table};
 use crate::geo;
 use crate::hash::mix;
@@ -61,10 +62,17 @@ impl Table {
         entry.is_anycast = is_anycast;
         let mut told = Vec::new();
         for ((shown, target), point) in entry.shown.iter_mut().zip(targets).zip((0..).map(PointId)) {
+            let before_us = shown.map(|it| it.us);
             if show(shown, target, is_window, now_s, &settings) {
                 changed = true;
                 self.counters.shown += 1;
                 told.push(point);
+                if let Ok(at) = entry.measured.binary_search_by_key(&point, |it| it.point)
+                    && let Some(us) = entry.measured[at].estimator.value()
+                    && (before_us != shown.map(|it| it.us) || entry.measured[at].steady_us == 0)
+                {
+                    entry.measured[at].steady_us = us;
+                }
             }
         }
         // others may be known around it by the next window, or what is shown waits for a second one
@@ -142,6 +150,13 @@ impl Table {
             let target = predicted(score(&self.settings, ms * 1000.0, 0, 0), Source::Coordinates);
             Some(Target { is_weak: true, ..target })
         })
+    }
+
+    /// The score that groups are made of: as shown, so that they are the same at all who know the same.
+    pub(super) fn steady_score(&self, entry: &Entry, measured: &Measured) -> Option<u32> {
+        let shown = entry.shown.get(usize::from(measured.point.0)).copied().flatten();
+        let now = score_of(&self.settings, &measured.estimator)?;
+        Some(shown.filter(|shown| shown.source.is_measured()).map_or(now, |shown| shown.us))
     }
 
     fn measured(&self, entry: &Entry, point: PointId, now_s: u32) -> Option<Target> {

@@ -91,9 +91,12 @@ impl Table {
             let measured = entry.of_mut(point);
             measured.is_queued = false;
             measured.told_s = now_s;
+            let steady_us = measured.steady_us;
             let Some(entry) = self.entries.get(number) else { continue };
             let cell = self.cells(entry, now_s).find(|cell| cell.point == point && !cell.is_peers);
-            cells.extend(cell);
+            // what is shown, so that all show the same
+            let rtt_us = |cell: &Cell| if steady_us == 0 { cell.rtt_us } else { steady_us };
+            cells.extend(cell.map(|cell| Cell { rtt_us: rtt_us(&cell), ..cell }));
         }
         cells
     }

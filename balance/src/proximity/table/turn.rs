@@ -233,9 +233,8 @@ impl Table {
         let mut of_operator = BTreeMap::<u32, Vec<Member>>::new();
         for entry in self.entries.iter().filter(|entry| !entry.is_anycast) {
             let live = entry.measured.iter().filter(|it| it.estimator.is_live(now_s, &self.settings));
-            let member: Member = live
-                .filter_map(|it| score_of(&self.settings, &it.estimator).map(|us| (it.point, us)))
-                .collect();
+            let member: Member =
+                live.filter_map(|it| Some((it.point, self.steady_score(entry, it)?))).collect();
             if member.len() < 2 {
                 continue;
             }
@@ -266,7 +265,7 @@ impl Table {
             if self.is_in_block(&prefix) {
                 self.mark_shard(prefix);
             } else {
-                self.is_wide_dirty = true;
+                self.mark_within(prefix);
             }
         }
         let operators: BTreeMap<u32, Group> = of_operator
@@ -276,8 +275,16 @@ impl Table {
                 Some((value, group.steadied(self.operators.get(&value), &settings)))
             })
             .collect();
-        self.is_wide_dirty |= operators != self.operators;
-        self.operators = operators;
+        let before = std::mem::replace(&mut self.operators, operators);
+        self.is_wide_dirty |= before != self.operators;
+        let waits = |entry: &&Entry| {
+            entry.is_unmeasured(now_s, &settings)
+                && before.get(&entry.operators) != self.operators.get(&entry.operators)
+        };
+        let waiting: Vec<Prefix> = self.entries.iter().filter(waits).map(|entry| entry.prefix).collect();
+        for prefix in waiting {
+            self.mark_shard(prefix);
+        }
     }
 }
 
