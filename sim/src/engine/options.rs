@@ -3,7 +3,8 @@
 use crate::believed::Strategy;
 use portolan_balance::proximity::Settings;
 
-/// Settings of a run. The defaults are those of the program.
+/// Settings of a run. The proximity tables' are the program's. A probe is one packet by one method: the program sends
+/// three and tries other methods, which finds more of what answers and costs more packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// How long to run, in the world's time.
