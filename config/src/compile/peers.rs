@@ -19,7 +19,7 @@ use crate::spec::{self, Pin, Spec};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peers {
     /// Sockets that peers connect to; one in this version.
-    pub listen: Vec<SocketAddr>,
+    pub listen: SocketAddr,
     /// This node's certificate and key, without their endings.
     pub identity: PathBuf,
     /// This node's certificate.
@@ -94,7 +94,7 @@ pub(crate) fn compile(
     });
     let members = members.collect();
     Some(Peers {
-        listen: listen.iter().map(|it| it.value).collect(),
+        listen: listen.0.first()?.value,
         identity,
         certificate,
         key,
@@ -105,7 +105,7 @@ pub(crate) fn compile(
     })
 }
 
-/// The endpoint has one socket in this version; a list leaves room for more.
+/// The endpoint has one socket in this version. The form takes a list, so that a second one is told what is wrong.
 fn one_socket(listen: &[At<SocketAddr>], problems: &mut Vec<Problem>) {
     let [first, more, ..] = listen else { return };
     let message = "this version listens for peers at one address".to_owned();

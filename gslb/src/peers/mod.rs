@@ -272,7 +272,7 @@ async fn start(form: &Form, identity: Identity, peers: Vec<Peer>) -> Result<Hand
         peers.iter().map(|peer| PeerSettings { name: peer.name.clone(), site: peer.site.clone() }).collect();
     let mesh = Arc::new(Mutex::new(Mesh::new(settings, monotonic_ms())));
     // a config without exactly one is refused
-    let listen = config.listen.first().copied().unwrap_or_else(|| ([0, 0, 0, 0], 7353).into());
+    let listen = config.listen;
     let mut transport = TransportSettings::new(listen, identity, peers);
     transport.source = (!listen.ip().is_unspecified()).then(|| listen.ip());
     transport.trace = config.trace.as_deref().map(FileSettings::new);

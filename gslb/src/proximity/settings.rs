@@ -110,7 +110,7 @@ fn own(config: &Compiled) -> BTreeSet<IpAddr> {
     let listeners = config.dns.listen.iter().map(|at| at.ip());
     let peers = config.peers.iter().flat_map(|peers| {
         let members = peers.members.iter().map(|peer| peer.address.ip());
-        peers.listen.iter().map(|at| at.ip()).chain(members)
+        std::iter::once(peers.listen.ip()).chain(members)
     });
     let servers = config.virtual_servers.iter().flat_map(|server| [Some(server.address), server.inside]);
     let members = config.lanes.iter().flat_map(|lane| &lane.members);
