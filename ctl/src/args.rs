@@ -145,7 +145,7 @@ pub enum Proximity {
         /// Whose, and from where
         #[command(flatten)]
         place: Place,
-        /// The round-trip time: 12ms, 1.5ms, 800us, 1s
+        /// The round-trip time, 1ms to 10s: 12ms, 1.5ms, 0.2s
         #[arg(long, value_name = "TIME", value_parser = parse_micros)]
         rtt: u32,
         /// End by itself after this long: 90s, 15m, 2h

@@ -60,9 +60,9 @@ pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
     if number.is_empty() && !text.is_empty() { Ok(total) } else { Err(wrong()) }
 }
 
-/// `12ms`, `1.5ms`, `800us` or `1s`, as microseconds.
+/// `12ms`, `1.5ms` or `0.2s`, as microseconds.
 pub(crate) fn parse_micros(text: &str) -> Result<u32, String> {
-    let wrong = || format!("{text:?} is no round-trip time: write 12ms, 1.5ms, 800us or 1s");
+    let wrong = || format!("{text:?} is no round-trip time: write 12ms, 1.5ms or 0.2s");
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
     let (number, unit) = text.split_at(at);
     let size = match unit {
